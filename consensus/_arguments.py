@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Hashable
+from typing import TypeAlias, TypeVar
+
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +14,12 @@ from numpy.typing import ArrayLike
 import topologies
 from consensus import _checks
 from consensus.problems import BaseProblem
+from topologies import _names
 from topologies.schedules import ScheduleLike
+from topologies.schedules.reordered import Reordered
+
+T = TypeVar("T")
+_LOGGER = logging.getLogger("consensus")
 
 
 def schedule(network: object, directed: str | None = None) -> ScheduleLike:
@@ -31,6 +40,43 @@ def schedule(network: object, directed: str | None = None) -> ScheduleLike:
         )
     wanted = "a schedule or a networkx graph, such as topologies.ring(10)"
     found: ScheduleLike = _checks.offers("network", network, ("agents", "key", "weights"), wanted)
+    return found
+
+
+Joined: TypeAlias = "tuple[ScheduleLike, tuple[int, ...] | None, tuple[Hashable, ...] | None]"
+
+
+def joined(problem: BaseProblem, network: ScheduleLike, log: bool = True) -> Joined:
+    """Return the network with its agents in the order of the problem's, that order where it is another one, and their names.
+
+    Equal names are matched. Where one side alone has names, agents are joined by position, and the log says so.
+    """
+    ours, theirs = problem.labels, getattr(network, "labels", None)
+    order = _names.match(ours, theirs, network.agents)
+    if order is not None:
+        if order == tuple(range(network.agents)):
+            return network, None, ours
+        network = Reordered(network, order)
+        if log:
+            text = "agents of the network are matched with the data by name: 0, 1, ... are %s, as in the data, not %s"
+            _LOGGER.info(text, *(_checks.shown(list(names or ())) for names in (ours, theirs)))
+        return network, order, ours
+    numbers = list(range(network.agents))
+    named = [list(map(_names.identity, names)) != numbers if names is not None else False for names in (ours, theirs)]
+    if log and any(named):
+        side, names, other = ("data", ours, "network") if named[0] else ("network", theirs, "data")
+        text = "agents are joined by position, because the %s has no names: 0, 1, ... of the %s are %s"
+        _LOGGER.info(text, other, side, _checks.shown(list(names or ())))
+    return network, None, ours if named[0] or theirs is None else theirs
+
+
+def matched(thing: T, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> T:
+    """Return a solver or an engine with what it says of the network's agents in the order of the problem's.
+
+    Those with such settings have a method ``matched`` of the network's agents in that order, None if it is their own, and of
+    the agents' names, if they have some.
+    """
+    found: T = thing.matched(order, labels) if hasattr(thing, "matched") else thing
     return found
 
 

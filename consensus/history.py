@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -28,7 +28,13 @@ class History(dict[str, np.ndarray]):
 
     It is a mapping of names to columns: iteration, ``keys()`` and ``len`` agree. An index gives a copy of a column;
     ``values()``, ``items()`` and ``dict(history)`` give read-only arrays. In the tables of :meth:`to_csv` and :meth:`to_frame`
-    a quantity that was recorded for every agent has a column for each: ``agent_objective_0``, ``agent_objective_1``, ...
+    a quantity that was recorded for every agent has a column for each: ``agent_objective_0``, ``agent_objective_1``, ..., or
+    with their names ``agent_objective_Oslo``, ...
+
+    Parameters
+    ----------
+    labels : tuple, optional
+        The names of the agents whose quantities are recorded, if they have some.
 
     Examples
     --------
@@ -45,13 +51,14 @@ class History(dict[str, np.ndarray]):
     # It is a dict because pandas.DataFrame takes no other mapping by its columns. The dict's own entries are views of buffers
     # with room to grow; the values as they were appended are kept beside them.
 
-    def __init__(self) -> None:
+    def __init__(self, labels: tuple[Hashable, ...] | None = None) -> None:
         super().__init__()
+        self.labels = labels
         self._columns: dict[str, list[Any]] = {}
         self._buffers: dict[str, np.ndarray] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._columns,)
+        return _restored, (self._columns, self.labels)
 
     @property
     def rows(self) -> int:
@@ -131,7 +138,7 @@ class History(dict[str, np.ndarray]):
         return super().get(name, default) if name in self else default
 
     def copy(self) -> "History":
-        return _restored(self._columns)
+        return _restored(self._columns, self.labels)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         """Raise ``TypeError``: a history grows by :meth:`append` alone.
@@ -197,8 +204,25 @@ class History(dict[str, np.ndarray]):
 
         flat: dict[str, np.ndarray] = {}
         for name, column in ((name, self[name]) for name in self):
-            flat |= {name: column} if column.ndim == 1 else {f"{name}_{agent}": part for agent, part in enumerate(column.T)}
+            flat |= {name: column} if column.ndim == 1 else {f"{name}_{agent}": part for agent, part in self.of_agents(column)}
         return pandas.DataFrame(flat)
+
+    def of_agents(self, column: np.ndarray) -> list[tuple[Hashable, np.ndarray]]:
+        """Return the name, or number, and the values of each agent in a column (rows, agents).
+
+        Parameters
+        ----------
+        column : ndarray (rows, agents)
+            Such as ``history["agent_objective"]``.
+
+        Returns
+        -------
+        list of (name, ndarray (rows,))
+            One for each agent.
+        """
+        count = column.shape[1]
+        names = self.labels if self.labels is not None and len(self.labels) == count else range(count)
+        return list(zip(names, column.T, strict=True))
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str]) -> "History":
@@ -239,9 +263,9 @@ def _seal(table: bytes) -> bytes:
     return _SEAL + hashlib.sha256(table).hexdigest().encode() + b"\r\n"
 
 
-def _restored(columns: Mapping[str, list[Any]]) -> History:
+def _restored(columns: Mapping[str, list[Any]], labels: tuple[Hashable, ...] | None = None) -> History:
     """Make a history from copies of these lists of values, up to the last complete row."""
-    history, rows = History(), min(map(len, columns.values()), default=0)
+    history, rows = History(labels), min(map(len, columns.values()), default=0)
     history._columns = {name: values[:rows] for name, values in columns.items()}
     for name, values in history._columns.items():
         history._buffers[name] = np.array(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
@@ -192,15 +192,16 @@ class RunOptions:
         hold: Callable[[Hold], None] = Hold.take,
         points: int | None = None,
         each: bool = False,
+        labels: tuple[Hashable, ...] | None = None,
     ) -> Result:
         """Call ``run`` under an observer and return its result; warn if it ended above its start.
 
         ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason to
         stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
         measured; ``root`` says whether this process shows the progress; ``load`` and ``hold`` are those of the engine, if
-        several processes call this together; ``points`` is the number of iterates, by default one of each agent. With ``each``
-        what stops a run, and callbacks, act in each round. Processes that observe together each have their own agents' rows in
-        the result, or with ``gather`` all agents'.
+        several processes call this together; ``points`` is the number of iterates, by default one of each agent. ``labels`` are
+        the names of the agents. With ``each`` what stops a run, and callbacks, act in each round. Processes that observe
+        together each have their own agents' rows in the result, or with ``gather`` all agents'.
         """
         resumed: Checkpoint | None = None
         if (path := self.resume) is not None:
@@ -215,7 +216,7 @@ class RunOptions:
                 hold(saver.hold)
             points = points or (problem.network_size if honest is None else len(honest))
             asked = self.test, self.agent_objectives, self.metrics, honest, self.metrics_on
-            recorder = Recorder(problem, method, *asked, points)
+            recorder = Recorder(problem, method, *asked, points, labels)
             rule = None if self.stop is None else StopRule.parse(self.stop)
             stopper = Stopper(self.tolerance, self.exchanges, self.seconds, rule)
             keeper = None if self.keep is None else Keeper(self.keep)
@@ -226,7 +227,7 @@ class RunOptions:
             observer.due.each = each
             if resumed:
                 observer.resume(resumed, path)
-            result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint)
+            result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint, labels)
             if self.gather:
                 result = replace(result, w=observer.gather.rows(result.w))
                 if (best := result.best) is not None and best.w is not None:

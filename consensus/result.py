@@ -1,10 +1,10 @@
 """Results of runs."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from consensus.models import Model
 from consensus.observe.metrics import agents_mean
 from consensus.observe.observer import Observer
 from consensus.predictor import Predictor
+from topologies import _names
 
 _FORMAT = "result 1"
 _NOISE = 1e-6  # by which, relatively, a run that began at a stationary point may end above it
@@ -46,6 +47,8 @@ class Result:
         The model of the problem, if it has one. Files of results do not have it.
     personal : bool
         Whether agents have models, or parts of models, of their own: the rows of ``w``.
+    labels : tuple, optional
+        The names of the agents, one for each row of ``w``, if the problem or the network has some.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class Result:
     best: Best | None = None
     model: Model | None = field(default=None, repr=False)
     personal: bool = False
+    labels: tuple[Hashable, ...] | None = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -81,7 +85,7 @@ class Result:
     def __repr__(self) -> str:
         return f"Result({self.reason}; w {self.w.shape}, {self.history})"
 
-    def predictor(self, pipeline: Pipeline, model: Model | None = None, agent: int | None = None) -> Predictor:
+    def predictor(self, pipeline: Pipeline, model: Model | None = None, agent: int | str | None = None) -> Predictor:
         """Return the trained model with what turns tables into its inputs; ``predictor.save(path)`` writes one file of both.
 
         Its parameters are those of ``best`` if the run kept a best point, otherwise the ``mean``, which after
@@ -94,8 +98,9 @@ class Result:
             As :func:`consensus.data.own` returns it, or ``consensus.datasets.split(...).pipeline``.
         model : Model, optional
             The model, by default that of the run. A result from a file needs it.
-        agent : int, optional
-            A row of ``w``, if agents have models of their own. After ``solve(..., gather=False)`` these are the rank's agents.
+        agent : int or str, optional
+            A row of ``w``, or as text an agent's name, if agents have models of their own. After ``solve(..., gather=False)``
+            these are the rank's agents.
 
         Returns
         -------
@@ -127,6 +132,7 @@ class Result:
         rows = self.w if self.best is None or self.best.w is None else self.best.w
         if agent is None:
             raise ValueError(f"agent must be given, 0 to {len(rows) - 1}: each has a model of its own")
+        agent = cast(int, _names.places("agent", [agent], self.labels)[0])
         return Predictor(model, rows[_checks.count("agent", agent, least=0, most=len(rows) - 1)], pipeline)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -153,6 +159,7 @@ class Result:
         solver = None if self.solver is None else str(self.solver)
         about = {"format": _FORMAT, "rounds": self.rounds, "reason": self.reason, "solver": solver}
         about |= {"personal": True} if self.personal else {}
+        about |= {} if self.labels is None else {"labels": _names.plain(self.labels)}
         honest = {} if self.honest is None else {"honest": self.honest}
         kept, point = packed(self.best)
         arrays = {"w": self.w, **honest, **point, **{f"history.{name}": self.history[name] for name in self.history}}
@@ -204,14 +211,21 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Result | P
     arrays, about = storage.read(path, "result", _FORMAT)
     if model is not None:
         raise TypeError(f"model goes with a predictor; {path} is a result: result.predictor(pipeline, model)")
-    history = storage.history_of(storage.part(arrays, "history."))
-    honest, best = arrays.get("honest"), unpacked(arrays, about)
+    honest, best, labels = arrays.get("honest"), unpacked(arrays, about), about.get("labels")
+    measured = labels if labels is None or honest is None else [labels[agent] for agent in honest.tolist()]
+    history = storage.history_of(storage.part(arrays, "history."), None if measured is None else tuple(measured))
     settings = about["rounds"], about["reason"], about["solver"]
-    return Result(arrays["w"], history, *settings, honest, best, personal=about.get("personal", False))
+    about = {"personal": about.get("personal", False), "labels": None if labels is None else tuple(labels)}
+    return Result(arrays["w"], history, *settings, honest, best, **about)
 
 
 def finish(
-    run: Callable[[], str | None], observer: Observer, rounds: int, solver: object, checkpoint: str | os.PathLike[str] | None
+    run: Callable[[], str | None],
+    observer: Observer,
+    rounds: int,
+    solver: object,
+    checkpoint: str | os.PathLike[str] | None,
+    labels: tuple[Hashable, ...] | None = None,
 ) -> Result:
     """Call ``run``, which reports its rounds to ``observer`` and returns the reason to stop early, and make the result.
 
@@ -224,7 +238,7 @@ def finish(
         best = None if observer.keeper is None else observer.keeper.best
         model = getattr(observer.problem, "model", None)
         personal = observer.recorder.personal is not None
-        return Result(w, history, done, reason, solver, observer.recorder.honest, best, model, personal)
+        return Result(w, history, done, reason, solver, observer.recorder.honest, best, model, personal, labels)
 
     try:
         reason = run()

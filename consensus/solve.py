@@ -52,7 +52,7 @@ def solve(
     test: tuple[ArrayLike, ArrayLike] | Shards | None = None,
     agent_objectives: bool = False,
     metrics_on: int | Minibatches | None = None,
-    honest: Sequence[int] | None = None,
+    honest: Sequence[int | str] | None = None,
     stop: str | None = None,
     keep: str | None = None,
 ) -> Result:
@@ -63,7 +63,8 @@ def solve(
     problem : Problem
         The agents' costs and the regularizer.
     network : schedule or networkx.Graph
-        Who talks to whom in each round; a graph means ``topologies.Static(graph)``.
+        Who talks to whom in each round; a graph means ``topologies.Static(graph)``. Its agents are matched with those of the
+        problem by name where both have names (``labels``), and by position otherwise: see the notes.
     solver : Solver, optional
         By default :class:`consensus.solvers.AdaptiveNEXT`, which has nothing to tune.
     rounds : int
@@ -108,9 +109,9 @@ def solve(
         Also record U at every agent's own copy (as costly as A recordings).
     metrics_on : int or Minibatches, optional
         Samples of each agent by which objectives and ``stationarity`` are estimated, the same in each row; all by default.
-    honest : sequence of int, optional
-        The agents that are measured. By default all but the Byzantine agents of a :class:`consensus.robust.Attack`; give it if
-        agents' data are wrong (:func:`consensus.robust.flip_labels`).
+    honest : sequence of int or str, optional
+        The agents that are measured, by number or, as text, by name. By default all but the Byzantine agents of a
+        :class:`consensus.robust.Attack`; give it if agents' data are wrong (:func:`consensus.robust.flip_labels`).
     stop : str, optional
         Stop at the first round where it holds: a column of the history, ``<=``, ``>=``, ``<`` or ``>``, and a number,
         such as ``"test_error <= 0.08"``.
@@ -161,6 +162,12 @@ def solve(
 
     Notes
     -----
+    Agents are those of the problem, in its order: so are ``start``, ``honest``, the rows of ``result.w`` and columns of the
+    history for each agent. Where the problem and the network have the same names, the network's agents are put into that order;
+    with weights of fixed rules, such as Metropolis, the run is, to the bit, that on the graph with its nodes in this order.
+    Different names are an error. Where one side alone has names, agents are joined by position, and the log says so. A matrix
+    of pairs of agents in a solver or engine, such as ``Personalised(weights)``, is in the order of ``network.labels``.
+
     On ranks, by MPI or torchrun, what is refused before any work is so on all of them. An error later ends the job; the history
     is written before, beside the checkpoint or else into the working directory. Callbacks and metrics are called on the first
     rank alone, and all ranks hear what they return.
@@ -218,7 +225,10 @@ def solve(
                 "engine=consensus.asynchronous.Simulated(), AsyncProcesses() or AsyncMPI(), or MPI(asynchronous=True)"
             )
         where.check(problem)
-        measured = measured_agents(honest, solver, network.agents)
+        network, order, labels = _arguments.joined(problem, network, where.root)
+        solver, where = _arguments.matched(solver, order, labels), _arguments.matched(where, order, labels)
+        settings["names of agents"] = labels
+        measured = measured_agents(honest, solver, network.agents, labels)
         settings["seed of the start"] = seed if start is None else None
         with told_here_alone(problem.agents < problem.network_size):
             check_needs(solver, problem, network)
@@ -254,9 +264,12 @@ def solve(
         return where.run(problem, edges, solver, begin, options.rounds, observer)
 
     each = where.broadcast(lambda: options.each) and not needs.wakes
-    result = options.result(problem, solver, identity, run, measured, where.root, where.load, where.hold, each=each)
+    result = options.result(
+        problem, solver, identity, run, measured, where.root, where.load, where.hold, each=each, labels=labels
+    )
     if options.gather:
         return result
     rows = where.rows(problem.network_size)
     own = None if measured is None else np.flatnonzero(np.isin(np.arange(rows.start, rows.stop), measured))
-    return replace(result, w=result.w if len(result.w) < problem.network_size else result.w[rows].copy(), honest=own)
+    w = result.w if len(result.w) < problem.network_size else result.w[rows].copy()
+    return replace(result, w=w, honest=own, labels=None if labels is None else labels[rows])

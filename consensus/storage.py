@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,9 +91,9 @@ def part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def history_of(columns: dict[str, np.ndarray]) -> History:
+def history_of(columns: dict[str, np.ndarray], labels: tuple[Hashable, ...] | None = None) -> History:
     """Make a history of these columns."""
-    history = History()
+    history = History(labels)
     for row in range(len(next(iter(columns.values()), ()))):
         history.append({name: number(column[row]) for name, column in columns.items()})
     return history

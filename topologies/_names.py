@@ -49,12 +49,14 @@ def as_numbers(names: Iterable[Hashable]) -> list[int]:
     return sorted(range(len(names)), key=numbers.__getitem__)  # type: ignore[arg-type]  # none of them is None
 
 
-def say_order(what: str, names: Sequence[Hashable], before: Sequence[Hashable]) -> None:
-    """Tell the log if names were ordered as numbers: they were in the order ``before``."""
-    if list(names) != list(before):
+def say_order(what: str, names: Sequence[Hashable], before: Sequence[Hashable]) -> bool:
+    """Return whether names, which were in the order ``before``, were ordered as numbers, and tell the log if they were."""
+    changed = list(names) != list(before)
+    if changed:
         text = "%s are ordered as numbers: agents 0, 1, ... are %s, not %s"
         shown = (_checks.listed(map(repr, some)) for some in (names, before))
         logging.getLogger("consensus").info(text, what, *shown)
+    return changed
 
 
 def checked(name: str, labels: object, agents: int | None = None) -> tuple[Hashable, ...]:
@@ -84,6 +86,11 @@ def of_parts(name: str, parts: Iterable[T] | Mapping[Any, T], labels: object) ->
     return parts, None if labels is None else checked("labels", labels, len(parts))
 
 
+def plain(labels: Iterable[Hashable]) -> list[str | int | float]:
+    """Return labels as they are stored in JSON: numbers and text as they are, others as their text."""
+    return [label if isinstance(label, str | int | float) else str(label) for label in labels]
+
+
 def places(name: str, agents: Iterable[object], labels: Sequence[Hashable] | None) -> list[object]:
     """Return agents with the number of each one that is text, by its name; raise ValueError, about ``name``, for no name."""
     numbers = {} if labels is None else {identity(label): k for k, label in enumerate(labels)}
@@ -98,7 +105,13 @@ def places(name: str, agents: Iterable[object], labels: Sequence[Hashable] | Non
     return found
 
 
-def match(data: Sequence[Hashable] | None, network: Sequence[Hashable] | None, agents: int) -> tuple[int, ...] | None:
+def match(
+    data: Sequence[Hashable] | None,
+    network: Sequence[Hashable] | None,
+    agents: int,
+    first: str = "the data",
+    second: str = "the network",
+) -> tuple[int, ...] | None:
     """Return which agent of the network is agent 0, 1, ... of the data; None if one side has no names, so that places count.
 
     The names 0, ..., agents - 1 in this order are no names, unless the other side has the same ones in another order. Raise
@@ -113,7 +126,7 @@ def match(data: Sequence[Hashable] | None, network: Sequence[Hashable] | None, a
         return None
     alone = [_alone(data or (), theirs), _alone(network or (), ours)]
     raise ValueError(
-        f"the data and the network have different names: {alone[0]} in the data alone, {alone[1]} in the network alone. "
+        f"{first} and {second} have different names: {alone[0]} in {first} alone, {alone[1]} in {second} alone. "
         "Give both the same names, as by networkx.relabel_nodes(graph, {old: new}); or leave out those of one side, such as by "
         "dataclasses.replace(shards, labels=None), and agents are joined by position"
     )

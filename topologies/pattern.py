@@ -146,11 +146,10 @@ def labels_of(graph: GraphLike) -> tuple[Hashable, ...] | None:
         return None
 
 
-def say_order(graph: GraphLike) -> None:
-    """Tell the log if the nodes of a networkx graph, or the rows of a table, were ordered as numbers."""
+def say_order(graph: GraphLike) -> bool:
+    """Return whether the nodes of a networkx graph, or the rows of a table, were ordered as numbers, and tell the log."""
     graph = named(graph)
-    if isinstance(graph, nx.Graph):
-        _names.say_order("the nodes of the graph", node_order(graph), list(graph))
+    return isinstance(graph, nx.Graph) and _names.say_order("the nodes of the graph", node_order(graph), list(graph))
 
 
 def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:

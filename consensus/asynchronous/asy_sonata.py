@@ -1,8 +1,8 @@
 """ASY-SONATA: asynchronous gradient tracking with any surrogate, which is asynchronous NEXT."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +21,7 @@ from consensus.step_sizes import Rule, checked
 from consensus.surrogates import Surrogate
 from consensus.surrogates.full import ProximalModel
 from topologies.schedules import ScheduleLike
+from topologies.schedules.reordered import permuted
 
 _EXACT, _NOTHING = Exact(), L2(0.0)  # of r only the gradient enters
 
@@ -83,8 +84,8 @@ class ASYSONATA(AsynchronousSolver):
     batch : int or Minibatches, optional
         Samples of an agent and wake, instead of all.
     weights : (R, C), optional
-        Matrices on the network's arcs, as SciPy or NumPy has them, maybe on two graphs. By default by degrees:
-        ``R_ij = 1 / (1 + in-degree of i)``, ``C_ij = 1 / (1 + out-degree of j)``.
+        Matrices on the network's arcs, in its order of agents, as SciPy or NumPy has them, maybe on two graphs. By default
+        by degrees: ``R_ij = 1 / (1 + in-degree of i)``, ``C_ij = 1 / (1 + out-degree of j)``.
 
     Raises
     ------
@@ -145,6 +146,25 @@ class ASYSONATA(AsynchronousSolver):
         if self.weights is None:
             return super().matrices(schedule)
         return checked_weights("ASYSONATA", self.weights, graph_of("ASYSONATA", schedule))
+
+    def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
+        """Return the solver with its weights, which are in the order of the network, in that of the problem.
+
+        Parameters
+        ----------
+        order : tuple of int or None
+            The network's agents in the problem's order, if that is another one.
+        labels : tuple or None
+            The names of the agents; not used.
+
+        Returns
+        -------
+        ASYSONATA
+            The solver.
+        """
+        if self.weights is None or order is None or any(np.shape(matrix) != (len(order),) * 2 for matrix in self.weights):
+            return self  # of which wrong shapes are rejected later
+        return replace(self, weights=tuple(permuted(sparse.csr_array(matrix), order) for matrix in self.weights))
 
     def init(self, problem: BaseProblem, arcs: Arcs, w: np.ndarray) -> tuple[ASYSONATAState, ASYSONATAMessage]:
         nothing, wakes = np.zeros_like(w), np.zeros(len(w), int)

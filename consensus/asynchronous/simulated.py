@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from consensus import _checks
@@ -35,6 +36,9 @@ class Simulated(Engine):
     exchange as long as the slowest message travels. A lost message is sent again after its delay until it arrives. The history
     has the columns ``clock`` (seconds), ``wakes`` (of all agents; a round is one of each), ``staleness`` (the greatest age, in
     seconds of the clock, of a message when it was read, since the row before) and ``lost`` (messages).
+
+    Agents are in the order of the problem in ``compute``, ``begin`` and ``away``, and pairs of agents in that of the network,
+    of ``network.labels``, in ``delay`` and ``loss``.
 
     Parameters
     ----------
@@ -74,12 +78,36 @@ class Simulated(Engine):
     away: Mapping[int, Sequence[tuple[float, float]]] | None = None
     seed: int = 0
 
+    # The network's number of each agent, in which pairs are given, where that is another one.
+    numbers: tuple[int, ...] | None = field(default=None, init=False, repr=False, compare=False)
+
     without_rounds = True
 
     def __post_init__(self) -> None:
         _checks.count("seed", self.seed, least=0)
         if self.away is not None and not isinstance(self.away, Mapping):
             raise TypeError(f"away must be a mapping such as {{3: [(10.0, 20.0)]}}; got {_checks.shown(self.away)}")
+
+    def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Simulated:
+        """Return the engine for agents in the problem's order, with delays and losses of pairs in the network's.
+
+        Parameters
+        ----------
+        order : tuple of int or None
+            The network's agents in the problem's order, if that is another one.
+        labels : tuple or None
+            The names of the agents; not used.
+
+        Returns
+        -------
+        Simulated
+            The engine.
+        """
+        if order is None:
+            return self
+        found = copy.copy(self)
+        object.__setattr__(found, "numbers", order)
+        return found
 
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
         ready: Any = super().prepare(solver, problem, network)

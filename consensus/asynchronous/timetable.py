@@ -28,6 +28,8 @@ class Settings(Protocol):
     def away(self) -> Mapping[int, Sequence[tuple[float, float]]] | None: ...
     @property
     def seed(self) -> int: ...
+    @property
+    def numbers(self) -> tuple[int, ...] | None: ...
 
 
 class Timetable:
@@ -72,8 +74,10 @@ class Timetable:
         columns = [np.sort(matrix.indices[matrix.indptr[j] : matrix.indptr[j + 1]]) for j in range(agents)]
         targets = [[i for i in column.tolist() if i != j] for j, column in enumerate(columns)]
         arcs = [(j, i) for j, row in enumerate(targets) for i in row]
-        delays = iter(of_arcs("delay", settings.delay, agents, arcs))
-        losses = of_arcs("loss", settings.loss, agents, arcs)
+        numbers = range(agents) if settings.numbers is None else settings.numbers
+        given = [(numbers[source], numbers[target]) for source, target in arcs]
+        delays = iter(of_arcs("delay", settings.delay, agents, given))
+        losses = of_arcs("loss", settings.loss, agents, given)
         for (source, target), loss in zip(arcs, losses, strict=True):
             if not isinstance(loss, float) or not loss < 1:
                 got = _checks.shown(loss)

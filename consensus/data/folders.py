@@ -19,6 +19,7 @@ from consensus._npz import Claim
 from consensus.data.folder_index import PLAIN, WEIGHTED, classes_in, columns_in, labels_in, whole_index
 from consensus.data.shards import Shards, padded
 from consensus.data.tables import npz
+from topologies import _names
 
 
 def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | None = None) -> None:
@@ -71,7 +72,7 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
     if shards.classes is not None:
         index["classes"] = shards.classes
     if shards.labels is not None:
-        index["labels"] = [label if isinstance(label, str | int | float) else str(label) for label in shards.labels]
+        index["labels"] = _names.plain(shards.labels)
     folder.mkdir(parents=True, exist_ok=True)
     for other in folder.glob("index-*.json" if first is None else "index.json"):
         raise FileExistsError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -39,8 +39,9 @@ class Recorder:
 
     It records the objective of each agent if `agent_objectives` is True, and `metrics`, functions of the agents' mean (P,). If
     some agents are Byzantine, only the iterates and costs of the `honest` ones are measured. `points` is the number of iterates
-    that are measured, by default one of each of these agents. With `metrics_on` costs and their gradients are those of its
-    first batch. If a model's buffers are averaged for evaluation, each row counts what that sends along a spanning tree.
+    that are measured, by default one of each of these agents; `labels` are the names of all. With `metrics_on` costs and their
+    gradients are those of its first batch. If a model's buffers are averaged for evaluation, each row counts what that sends
+    along a spanning tree.
     Agents who have models of their own are measured at these, others at their mean. With a solver of `secure` sums those of the
     history are masked, too; with a `secret` one nothing of the data of agents on several processes is measured.
     """
@@ -55,13 +56,15 @@ class Recorder:
         honest: np.ndarray | None = None,
         metrics_on: Minibatches | None = None,
         points: int | None = None,
+        labels: tuple[Hashable, ...] | None = None,
     ) -> None:
         self.solver, self.test, self.metrics_on = solver, test, metrics_on
         self.agent_objectives, self.metrics, self.honest = agent_objectives, metrics or {}, honest
         self.points = points or (problem.network_size if honest is None else len(honest))
         self.personal: Personal | None = solver.personal(problem) if hasattr(solver, "personal") else None
         self.attach(problem, Whole())
-        self.history = History()
+        measured = labels if labels is None or honest is None else tuple(labels[agent] for agent in honest.tolist())
+        self.history = History(measured)
         shards = getattr(problem, "shards", None)
         self._samples = None if shards is None else shards.samples
         self._model: Any = getattr(problem, "model", None)
@@ -97,6 +100,7 @@ class Recorder:
                 f"{path} has a history with other columns: only there {there}, only here {here}; give the same metrics, test "
                 "and agent_objectives"
             )
+        history.labels = self.history.labels
         self.history = history
 
     def record(
@@ -123,7 +127,7 @@ class Recorder:
             if BETWEEN_HOSTS in counts and self.history.rows and BETWEEN_HOSTS not in self.history:
                 # It was resumed on more machines: until then all agents were on one.
                 zeros = np.zeros(self.history.rows, np.int64)
-                self.history = history_of(dict(self.history) | {BETWEEN_HOSTS: zeros})
+                self.history = history_of(dict(self.history) | {BETWEEN_HOSTS: zeros}, self.history.labels)
             self.history.append({"round": round, **self.measure(w, mean), **counts, **own, **users})
         return self.history.last()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Self, cast
 
 import cloudpickle
@@ -50,6 +51,8 @@ class BaseProblem(AtOnePoint):
         The regularizer as given, if it is not convex: ``r_given = r - h`` with a smooth h, of which every g_i has -h / A.
     work : Work
         Counts what was computed with this object; a restricted block starts its own count.
+    labels : tuple or None
+        The names of all agents of the network, also in a block, or None.
     cache : Cache
         Results computed once from the data, such as a linear model's factors.
 
@@ -70,6 +73,8 @@ class BaseProblem(AtOnePoint):
     >>> problem.value([[1.0], [1.0], [1.0]]).tolist(), problem.restrict([2]).gradient([[1.0]]).tolist()
     ([1.0, 0.0, 16.0], [[-8.0]])
     """
+
+    labels: tuple[Hashable, ...] | None = None
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from consensus.problems.base import BaseProblem
 from consensus.problems.convex_costs import ConvexCosts, Cost
 from consensus.problems.costs import Costs, Rows
 from consensus.regularizers import NonNegative
+from topologies import _names
 
 
 class Coupled(BaseProblem):
@@ -36,6 +37,8 @@ class Coupled(BaseProblem):
         The right-hand side, of which each agent has an equal share, or the shares b_i.
     inequality : bool
         Whether the constraint is <=.
+    labels : sequence, optional
+        The names of the agents.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class Coupled(BaseProblem):
         A: Sequence[ArrayLike],
         b: ArrayLike,
         inequality: bool = False,
+        labels: Sequence[Hashable] | None = None,
     ) -> None:
         matrices = [np.atleast_2d(_checks.floats(f"A[{agent}]", matrix)) for agent, matrix in enumerate(A)]
         if not matrices:
@@ -91,6 +95,8 @@ class Coupled(BaseProblem):
         self.right = right.copy() if right.ndim == 2 else np.tile(right / agents, (agents, 1))
         self.inequality = _checks.flag("inequality", inequality)
         super().__init__(np.arange(agents), agents, rows, np.float64, NonNegative() if inequality else None)
+        if labels is not None:
+            self.labels = _names.checked("labels", labels, agents)
 
     def __repr__(self) -> str:
         return f"Coupled({self.costs}, {self.parameters} constraints {'<=' if self.inequality else '='} b)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from consensus import _checks
 from consensus.problems.base import BaseProblem
 from consensus.regularizers import Regularizer
+from topologies import _names
 
 Function: TypeAlias = Callable[..., np.ndarray]  # of w (agents, P), and maybe of rows (agents,)
 
@@ -30,6 +31,8 @@ class FunctionProblem(BaseProblem):
         The regularizer r.
     lipschitz : float or array_like (agents,), optional
         Lipschitz constants of the gradients.
+    labels : sequence, optional
+        The names of the agents.
 
     Examples
     --------
@@ -50,12 +53,15 @@ class FunctionProblem(BaseProblem):
         parameters: int,
         regularizer: Regularizer | None = None,
         lipschitz: ArrayLike | None = None,
+        labels: Sequence[Hashable] | None = None,
     ) -> None:
         agents, parameters = _checks.count("agents", agents), _checks.count("parameters", parameters)
         for name, function in (("value", value), ("gradient", gradient)):
             if not callable(function):
                 raise TypeError(f"{name} must be a function of w (agents, P); got {function!r}")
         super().__init__(np.arange(agents), agents, parameters, np.float64, regularizer)
+        if labels is not None:
+            self.labels = _names.checked("labels", labels, agents)
         self._functions = value, gradient
         self._by_rows = _takes_rows(value), _takes_rows(gradient)
         self._constants = None if lipschitz is None else _positive(lipschitz, agents)

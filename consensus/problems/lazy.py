@@ -128,6 +128,7 @@ class LazyProblem(LazySums):
         if self.trial is not None:
             self.trial.loss = loss
         super().__init__(shards.rows, shards.network_size, model.parameters, dtype, regularizer)
+        self.labels = getattr(shards, "labels", None)
         self.model, self.loss, self.shards, self._columns = model, loss, shards, d.shape[1]
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
         self.micro_batch = None if micro_batch is None else _checks.count("micro_batch", micro_batch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -96,6 +96,7 @@ class Problem(BufferedSums):
         check_classes(loss, getattr(shards, "classes", None))
         loss = self._fitted_loss(loss, model, shards)
         super().__init__(shards.rows, shards.network_size, model.parameters, shards.targets.dtype, regularizer)
+        self.labels = getattr(shards, "labels", None)
         self.model, self.loss, self.shards = model, loss, shards
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
         self.micro_batch = None if micro_batch is None else _checks.count("micro_batch", micro_batch)
@@ -215,6 +216,7 @@ class Problem(BufferedSums):
         parameters: int,
         regularizer: Regularizer | None = None,
         lipschitz: ArrayLike | None = None,
+        labels: Sequence[Hashable] | None = None,
     ) -> FunctionProblem:
         """Return a problem whose costs are the user's own functions; :func:`consensus.testing.check_problem` tries them.
 
@@ -234,6 +236,8 @@ class Problem(BufferedSums):
             The regularizer r; none if omitted.
         lipschitz : float or array_like (agents,), optional
             Lipschitz constants of the grad g_i, by which solvers choose a step size that is not given.
+        labels : sequence, optional
+            The names of the agents.
 
         Returns
         -------
@@ -259,4 +263,4 @@ class Problem(BufferedSums):
         >>> problem.restrict([1]).gradient(np.array([[5.0]]))
         array([[3.]])
         """
-        return FunctionProblem(value, gradient, agents, parameters, regularizer, lipschitz)
+        return FunctionProblem(value, gradient, agents, parameters, regularizer, lipschitz, labels)

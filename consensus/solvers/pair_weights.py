@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ from scipy import sparse
 
 import topologies
 from consensus import _checks
+from topologies import _names
+from topologies.pattern import is_table, table
 from topologies.schedules import ScheduleLike
+from topologies.schedules.reordered import permuted
 
 
 class PairWeights:
@@ -18,8 +22,8 @@ class PairWeights:
 
     Parameters
     ----------
-    weights : array_like or scipy sparse matrix (agents, agents), or PairWeights
-        Symmetric numbers, at least 0; the diagonal does not count.
+    weights : array_like or scipy sparse matrix (agents, agents), pandas DataFrame, or PairWeights
+        Symmetric numbers, at least 0; the diagonal does not count. Rows of a DataFrame are the agents with their names.
 
     Raises
     ------
@@ -28,9 +32,14 @@ class PairWeights:
     """
 
     def __init__(self, weights: Any) -> None:  # noqa: ANN401  # numbers of any kind
+        self.labels: tuple[Hashable, ...] | None = None
         if isinstance(weights, PairWeights):
             self.matrix: sparse.csr_array = weights.matrix
+            self.labels = weights.labels
             return
+        if is_table(weights):
+            names, weights = table(weights, "weights")
+            self.labels = _names.checked("names of rows of weights", names)
         given = weights if sparse.issparse(weights) else _checks.floats("weights", weights)
         if given.ndim != 2 or given.shape[0] != given.shape[1] or given.shape[0] == 0:
             raise ValueError(f"weights must be a matrix (agents, agents), a number for each pair; got shape {given.shape}")
@@ -45,6 +54,35 @@ class PairWeights:
             i, j = (int(place[0]) for place in uneven.nonzero())
             raise ValueError(f"weights must be symmetric; agents {i} and {j} have {matrix[i, j]:g} and {matrix[j, i]:g}")
         self.matrix = matrix
+
+    def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> PairWeights:
+        """Return the weights of the agents in the problem's order, by their names or else as the network's agents.
+
+        Parameters
+        ----------
+        order : tuple of int or None
+            The network's agents in that order, if that is another one.
+        labels : tuple or None
+            The names of the agents.
+
+        Returns
+        -------
+        PairWeights
+            The weights.
+
+        Raises
+        ------
+        ValueError
+            If names of rows are not those of the agents.
+        """
+        if self.labels is not None and len(self.labels) == len(labels or self.labels):
+            names = range(len(self.labels)) if labels is None else labels
+            order = _names.match(names, self.labels, len(self.labels), "the agents", "weights")
+        if order is None or len(order) != self.matrix.shape[0]:
+            return self
+        found = PairWeights(permuted(self.matrix, order))
+        found.labels = None if self.labels is None else tuple(self.labels[agent] for agent in order)
+        return found
 
     @classmethod
     def of(cls, schedule: ScheduleLike) -> PairWeights:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
+import topologies
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
@@ -19,6 +21,7 @@ from consensus.solvers.needs import Needs
 from consensus.solvers.pair_weights import PairWeights
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
+from topologies.schedules.reordered import permuted
 
 _DENSE = 300  # agents, up to which eigenvalues are computed
 _ESTIMATED = 0.5  # of the step, where Lipschitz constants are estimates
@@ -52,8 +55,9 @@ class Personalised(Solver):
 
     Parameters
     ----------
-    weights : array_like or scipy sparse matrix (A, A), optional
-        The w_ij, symmetric and at least 0; only neighbours have one above 0. By default the network's mixing weights.
+    weights : array_like, scipy sparse matrix or pandas DataFrame (A, A), optional
+        The w_ij, symmetric and at least 0; only neighbours have one above 0. By default the network's mixing weights. Rows are
+        in the order of the network, as of ``networkx.to_numpy_array(graph)``; rows of a DataFrame have the agents' names.
     l : float
         Strength l >= 0 of the coupling, on the scale of the curvature of the f_i.
     step_size : float or rule, optional
@@ -119,7 +123,43 @@ class Personalised(Solver):
         beyond.eliminate_zeros()
         if beyond.nnz:
             i, j = (int(place[0]) for place in beyond.nonzero())
-            raise ValueError(f"weights must be zero except between neighbours; agents {i} and {j} have {matrix[i, j]:g}")
+            first, second = (repr(name) for name in np.array(topologies.schedules.labels(schedule), dtype=object)[[i, j]])
+            raise ValueError(
+                f"weights must be zero except between neighbours; agents {first} and {second} have {matrix[i, j]:g}. Rows of "
+                "arrays are in the order of network.labels; networkx.to_pandas_adjacency(graph) has their names"
+            )
+        order = getattr(schedule, "order", None)
+        if self.weights.labels is None and (order is not None or getattr(schedule, "resorted", False)):
+            self._warn_of_order(edges, order)
+
+    def _warn_of_order(self, edges: sparse.csr_array, order: tuple[int, ...] | None) -> None:
+        """Warn if rows without names would be on edges in another order, too, such as that of the problem."""
+        matrix = self.weights.matrix
+        other = matrix if order is None else permuted(matrix, np.argsort(order).tolist())  # as it was given
+        alike = not matrix.nnz or (np.ptp(matrix.data) == 0 and matrix.nnz == edges.nnz - np.count_nonzero(edges.diagonal()))
+        if alike or (order is not None and not (other != matrix).nnz) or (other * edges != other).nnz:
+            return
+        _checks.warn(
+            "rows of weights have no names, and are taken in the order of network.labels, where they could be in another: "
+            "networkx.to_pandas_adjacency(graph) has names of rows, pandas.DataFrame(weights, names, names) gives them"
+        )
+
+    def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
+        """Return the solver with its weights, which are in the order of the network or have names, in that of the problem.
+
+        Parameters
+        ----------
+        order : tuple of int or None
+            The network's agents in the problem's order, if that is another one.
+        labels : tuple or None
+            The names of the agents, in the problem's order.
+
+        Returns
+        -------
+        Personalised
+            The solver.
+        """
+        return self if self.weights is None else replace(self, weights=self.weights.matched(order, labels))
 
     def edges(self, network: ScheduleLike) -> ScheduleLike:
         return network if self.weights is None else self.weights.schedule()

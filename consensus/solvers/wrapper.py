@@ -2,7 +2,7 @@
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -110,6 +110,25 @@ class Wrapper(Solver):
             return self
         ready = self.solver.prepared(problem, self.matrices(network))
         return self if ready is self.solver else replace(self, solver=ready)
+
+    def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
+        """Return the solver with the inner one's settings of the network's agents in another order.
+
+        Parameters
+        ----------
+        order : tuple of int or None
+            The network's agents in the problem's order, if that is another one.
+        labels : tuple or None
+            The names of the agents, in the problem's order.
+
+        Returns
+        -------
+        Wrapper
+            The solver.
+        """
+        if not hasattr(self.solver, "matched"):
+            return self
+        return replace(self, solver=self.solver.matched(order, labels))
 
     def edges(self, network: ScheduleLike) -> ScheduleLike:
         return self.solver.edges(network) if hasattr(self.solver, "edges") else network

@@ -58,6 +58,11 @@ class Reordered(Schedule):
         """Whether every two agents meet again and again."""
         return bool(getattr(self.schedule, "meets_all", False))
 
+    @property
+    def resorted(self) -> bool:
+        """Whether the nodes of the other schedule's graph were ordered as numbers, and had another order."""
+        return bool(getattr(self.schedule, "resorted", False))
+
     def key(self, round: int) -> Hashable:
         return self.schedule.key(round)
 

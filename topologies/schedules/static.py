@@ -63,11 +63,13 @@ class Static(Schedule):
     """
 
     static = True
+    resorted = False  #: whether the nodes of the graph were ordered as numbers, and had another order
 
     def __init__(self, graph: GraphLike, weights: Weights = metropolis) -> None:
         graph = named(graph)
         self._read(graph, weights)
-        say_order(graph)
+        if say_order(graph):
+            self.resorted = True
 
     @classmethod
     def _turn(cls, graph: GraphLike, weights: Weights) -> Static:
