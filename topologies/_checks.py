@@ -1,5 +1,7 @@
 """Checks of arguments: every message names the argument, its value and what is allowed."""
 
+from __future__ import annotations
+
 import math
 import operator
 import os

@@ -1,5 +1,7 @@
 """Properties of one mixing matrix that the weights and the analysis share."""
 
+from __future__ import annotations
+
 from typing import TypeAlias
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Schedules whose links fail at random."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable
 from typing import Any, cast
 

@@ -1,5 +1,7 @@
 """Schedules of moving agents, which are adjacent when they are close."""
 
+from __future__ import annotations
+
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence

@@ -1,5 +1,7 @@
 """Schedules of random subgraphs."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable
 from numbers import Real
 from typing import Any, cast
