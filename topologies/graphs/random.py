@@ -1,5 +1,7 @@
 """Random graphs, functions of their arguments and a seed, and graphs of points; errors of disconnected ones name a remedy."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 
