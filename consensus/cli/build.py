@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
@@ -30,7 +31,7 @@ SCHEDULES = _public(inspect.isclass, topologies.schedules)
 LOSSES, REGULARIZERS = _public(inspect.isclass, losses), _public(inspect.isclass, regularizers)
 SOLVERS = _public(inspect.isclass, solvers, surrogates, step_sizes, robust, compression, directions)  # and what they take
 SCHEDULES |= {"Temporal.from_csv": topologies.Temporal.from_csv, "Mobile.from_positions": topologies.Mobile.from_positions}
-_FOREIGN = re.compile(r"(?P<module>(?P<package>[A-Za-z_]\w*)(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z]\w*)")
+_FOREIGN = re.compile(r"(?P<module>(?P<package>[A-Za-z]\w*)(\.[A-Za-z]\w*)*):(?P<name>[A-Za-z]\w*)")
 FUNCTIONS = ("weights",)  # arguments that are functions: their name is given, and they are not called
 
 
@@ -47,7 +48,7 @@ def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **kn
         raise config.error(key, f'[{named(key)}] must be a kind, or a table with one, as {{kind = "..."}}; got {found!r}')
     kind = settings["kind"]
     if isinstance(kind, str) and ":" in kind:
-        function = _foreign(config, (*key, "kind"), kind)
+        function = _foreign(config, (*key, "kind"), kind, names)
     else:
         config.one_of((*key, "kind"), kind, names, f"kind for [{named(key)}]")
         function = names[kind]
@@ -63,12 +64,17 @@ def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **kn
     return attempt(config, key, function, **arguments)
 
 
-def _foreign(config: Config, key: Key, kind: str) -> Callable[..., Any]:
-    """Return the class of another package that a ``kind`` names, as ``mypackage.module:Class``, if the package is allowed."""
+def _foreign(config: Config, key: Key, kind: str, names: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """Return the class of an allowed package that a ``kind`` names, as ``mypackage.module:Class``.
+
+    It must be derived from a base class of those in ``names``: nothing else is called.
+    """
     found = _FOREIGN.fullmatch(kind)
     if not found:
         raise config.error(key, f'a class of another package is named as "mypackage.module:Class"; got {kind!r}')
     module, package, name = found["module"], found["package"], found["name"]
+    if package in sys.stdlib_module_names or package in ("consensus", "topologies"):
+        raise config.error(key, f"{kind!r} must be a class of a package of yours; {package} is none")
     if package not in config.allow:
         raise config.error(key, f"{kind!r} would run code of {package}: if you trust it, give --allow {package}")
     try:
@@ -77,6 +83,9 @@ def _foreign(config: Config, key: Key, kind: str) -> Callable[..., Any]:
         raise config.error(key, f"{module} cannot be imported: {error}") from error
     if not inspect.isclass(thing) or thing.__module__.partition(".")[0] != package:
         raise config.error(key, f"{kind!r} must be a class that {package} defines; got {thing!r}")
+    known = {base for one in names.values() if inspect.isclass(one) for base in one.__mro__}
+    if not any(base in known for base in thing.__mro__ if base.__module__.startswith(("consensus.", "topologies."))):
+        raise config.error(key, f"{kind!r} must be derived from a base class of this package, as those of this table are")
     return thing
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -51,6 +51,8 @@ class Config:
         The line of every key that stands on one of its own.
     allow : tuple of str
         Packages whose classes a ``kind`` may name, as ``"mypackage.module:Class"``; none by default, as that imports them.
+    start : dict
+        Where ranks meet, as the command says: a file of settings cannot, because PyTorch trusts whoever waits there.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Config:
     values: dict[str, Any]
     lines: dict[Key, int]
     allow: tuple[str, ...] = ()
+    start: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], allow: Sequence[str] = ()) -> Config:

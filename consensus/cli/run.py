@@ -69,7 +69,12 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
     checkpoint = None if checkpoint is None else _checks.path("checkpoint", checkpoint)
     resume = None if resume is None else _checks.path("resume", resume)
     config.table((), TABLES)
-    engine = make(config, ("engine",), ENGINES) if config.at(("engine",)) else ENGINES["stacked"]()
+    for name in ("init_method", "rank", "size"):
+        if config.at(("engine", name)) is not None:
+            trust = f"{name} cannot be in a file, whose writer would choose whom this process trusts"
+            remedy = "start ranks by torchrun, srun or consensus-opt submit, which tell them where they meet"
+            raise config.error(("engine", name), f"{trust}: {remedy}")
+    engine = make(config, ("engine",), ENGINES, **config.start) if config.at(("engine",)) else ENGINES["stacked"]()
     plan = _plan(config, engine, checkpoint, resume)
     if len(plan.solvers) > 1:  # else solve itself looks first
         _check(config, plan)

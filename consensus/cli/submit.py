@@ -173,7 +173,7 @@ class _Rank:
         if self.meeting:
             here = submitit.JobEnvironment()
             start = {"init_method": self.meeting.as_uri(), "rank": here.global_rank, "size": here.num_tasks}
-            config = replace(config, values=config.values | {"engine": config.values["engine"] | start})
+            config = replace(config, start=start)
         try:
             with logged():
                 results = run(config, self.checkpoint, self.checkpoint if begun(config, self.checkpoint) else None)

@@ -17,6 +17,11 @@ def function(): return DGD(0.1)
 @dataclass(frozen=True, repr=False)
 class Mine(DGD):
     pass
+class Plain:
+    def __init__(self, **settings): print("called")
+from consensus.losses import SquaredLoss
+class MyLoss(SquaredLoss):
+    def __init__(self, **settings): print("called")
 """
 SETTINGS = """
 [data]
@@ -70,7 +75,12 @@ def test_an_allowed_class_runs(folder, capsys):
         ("mine_of_tests:DGD", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
         ("mine_of_tests:Other", ["mine_of_tests"], "must be a class that mine_of_tests defines; got None"),
         ("mine_of_tests.sub:Mine", ["mine_of_tests"], "mine_of_tests.sub cannot be imported"),
-        ("os:system", [], "would run code of os"),
+        ("os:system", ["os"], "must be a class of a package of yours; os is none"),
+        ("subprocess:Popen", ["subprocess"], "must be a class of a package of yours; subprocess is none"),
+        ("consensus.engines:Torch", ["consensus"], "must be a class of a package of yours; consensus is none"),
+        ("mine_of_tests:Plain", ["mine_of_tests"], "must be derived from a base class of this package"),
+        ("mine_of_tests.__main__:Mine", ["mine_of_tests"], "is named as"),
+        ("mine_of_tests:MyLoss", ["mine_of_tests"], "must be derived from a base class of this package"),
         ("..mine_of_tests:Mine", ["mine_of_tests"], 'is named as "mypackage.module:Class"'),
         ("mine_of_tests:Mine.__init__", ["mine_of_tests"], "is named as"),
         ("/tmp/x.py:Mine", [], "is named as"),
@@ -80,8 +90,10 @@ def test_what_is_not_allowed_runs_nothing(folder, kind, allow, words, capsys):
     with pytest.raises(SystemExit) as end:
         run(folder, kind, allow=allow)
     assert words in str(end.value)
+    printed = capsys.readouterr().out
+    assert "called" not in printed
     if not allow:
-        assert "imported" not in capsys.readouterr().out
+        assert "imported" not in printed
         assert "mine_of_tests" not in sys.modules
 
 
@@ -89,3 +101,10 @@ def test_what_is_not_allowed_runs_nothing(folder, kind, allow, words, capsys):
 def test_a_trace_is_a_network(folder, capsys):
     run(folder, network='schedule = {kind = "Temporal.from_csv", path = "contacts.csv", window = 1.0}')
     assert "done" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line", ['init_method = "tcp://127.0.0.1:9"', "rank = 1", "size = 2"])
+def test_a_file_does_not_say_where_ranks_meet(folder, line):
+    network = f'graph = {{kind = "read_graph", path = "towns.gml"}}\n[engine]\nkind = "torch"\n{line}'
+    with pytest.raises(SystemExit, match=r"cannot be in a file, .*: start ranks by torchrun, srun or consensus-opt submit"):
+        run(folder, network=network)
