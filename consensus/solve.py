@@ -228,12 +228,12 @@ def solve(
         network, order, labels = _arguments.joined(problem, network, where.root)
         solver, where = _arguments.matched(solver, order, labels), _arguments.matched(where, order, labels)
         settings["names of agents"] = labels
-        measured = measured_agents(honest, solver, network.agents, labels)
         settings["seed of the start"] = seed if start is None else None
         with told_here_alone(problem.agents < problem.network_size):
             check_needs(solver, problem, network)
             start = _arguments.start(problem, start, seed)
             options = options.fitted(problem, solver)
+        measured = measured_agents(honest, solver, network.agents, labels)
         if needs.tree and start.strides[0] and not (start == start[0]).all():
             raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
         hides = getattr(solver, "secret", False) or getattr(solver, "secure", None) is not None

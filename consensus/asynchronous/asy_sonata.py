@@ -148,20 +148,6 @@ class ASYSONATA(AsynchronousSolver):
         return checked_weights("ASYSONATA", self.weights, graph_of("ASYSONATA", schedule))
 
     def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
-        """Return the solver with its weights, which are in the order of the network, in that of the problem.
-
-        Parameters
-        ----------
-        order : tuple of int or None
-            The network's agents in the problem's order, if that is another one.
-        labels : tuple or None
-            The names of the agents; not used.
-
-        Returns
-        -------
-        ASYSONATA
-            The solver.
-        """
         if self.weights is None or order is None or any(np.shape(matrix) != (len(order),) * 2 for matrix in self.weights):
             return self  # of which wrong shapes are rejected later
         return replace(self, weights=tuple(permuted(sparse.csr_array(matrix), order) for matrix in self.weights))

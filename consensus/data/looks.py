@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -150,8 +150,3 @@ def remedy(found: Look, name: object, from_file: bool) -> str:
             " in the data frame that pandas.read_csv returns" if from_file else ""
         )
     return f"read the file by pandas.read_csv(..., {found.option})"
-
-
-def share_of_different(cells: Sequence[object]) -> float:
-    """Return how many of the cells differ from each other, as a share."""
-    return len(set(cells)) / max(len(cells), 1)

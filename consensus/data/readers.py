@@ -150,7 +150,11 @@ def _text(path: Path, reading: Reading, form: _Form, texts: Collection[str | int
     import pandas
 
     names, places = form.names, list(range(len(form.names)))
-    marked = {place for place in places if names[place] in texts or place in texts or place - len(names) in texts}
+    index = _index_of(path, names, reading.index)
+    kept = [place for place in places if place != index]
+    if len(kept) > 1 and not names[kept[-1]] and form.header:  # every line may end with a separator
+        kept.pop()
+    marked = {place for at, place in enumerate(kept) if names[place] in texts or at in texts or at - len(kept) in texts}
     missing = [str(value) for value in reading.na_values]
     missing += [f"{value:.1f}" for value in reading.na_values if isinstance(value, float | int) and value == int(value)]
     settings: dict[str, Any] = {"sep": form.sep, "encoding": form.encoding, "skipinitialspace": True, "skiprows": form.skip}
@@ -181,7 +185,14 @@ def _text(path: Path, reading: Reading, form: _Form, texts: Collection[str | int
     frame = frame.set_axis(pandas.Index(names, dtype=object), axis=1)
     if form.guess is not None:
         _checks.warn(f"{path}: {form.guess}")
-    return _without_index(path, frame, reading.index)
+    if index is None:
+        return frame
+    if reading.index is None and not frame.iloc[:, index].is_unique:
+        _checks.warn(
+            f"{path}: the first column has no name, and is taken for the index of a data frame although its values repeat: "
+            "index=False makes it a feature"
+        )
+    return frame.iloc[:, [other for other in range(len(names)) if other != index]]
 
 
 def _cells(column: pandas.Series, reading: Reading, missing: Sequence[str], as_text: bool) -> pandas.Series:
@@ -198,24 +209,16 @@ def _cells(column: pandas.Series, reading: Reading, missing: Sequence[str], as_t
     return column.astype(object).map(cells).astype(object)
 
 
-def _without_index(path: Path, frame: pandas.DataFrame, index: bool | str | int | None) -> pandas.DataFrame:
-    """Return the frame without its index column, if it has one."""
-    names = list(frame.columns)
+def _index_of(path: Path, names: Sequence[str | int], index: bool | str | int | None) -> int | None:
+    """Return the place of the index column; None if there is none."""
     if index is None:
-        first = str(names[0])
-        if first and not re.fullmatch(r"Unnamed: 0(\.\d+)?", first):
-            return frame
-        if not frame.iloc[:, 0].is_unique:
-            _checks.warn(
-                f"{path}: the first column has no name, and is taken for the index of a data frame although its values repeat: "
-                "index=False makes it a feature"
-            )
-        index = True
+        if str(names[0]) and not re.fullmatch(r"Unnamed: 0(\.\d+)?", str(names[0])):
+            return None
         logging.getLogger("consensus").info("%s: the first column, which has no name, is the index and no feature", path)
-    if index is False:
-        return frame
-    place = 0 if index is True else position_of(path, "index", names, index)
-    return frame.iloc[:, [other for other in range(len(names)) if other != place]]
+        return 0
+    if isinstance(index, bool):
+        return 0 if index else None
+    return position_of(path, "index", names, index)
 
 
 def position_of(where: object, argument: str, names: Sequence[str | int], column: object) -> int:
@@ -452,12 +455,14 @@ def _ragged(fault: str, form: _Form) -> str:
 
 def _check_lengths(path: Path, reading: Reading, form: _Form) -> None:
     """Raise ``ValueError`` for a line with fewer cells than there are columns, which pandas would fill up."""
-    if len(form.sep) > 1:
+    if len(form.sep) > 1 and form.sep != r"\s+":
         return
     with _COMPRESSED.get(path.suffix.lower(), Path.open)(path, "rb") as file:
-        lines = csv.reader(
-            io.TextIOWrapper(file, encoding=form.encoding, newline=""), delimiter=form.sep, skipinitialspace=True
-        )
+        text: Iterable[str] = io.TextIOWrapper(file, encoding=form.encoding, newline="")
+        sep = form.sep
+        if sep == r"\s+":
+            sep, text = " ", (" ".join(line.split()) for line in text)
+        lines = csv.reader(text, delimiter=sep, skipinitialspace=True)
         short = len(form.names) - (form.names[-1] == "")
         for number, record in enumerate(lines):
             if reading.comment and any(reading.comment in cell for cell in record):

@@ -193,7 +193,7 @@ class Observer:
         elif self.due.each:
             row = self.history.last() | {"round": round}
             row |= self.recorder.counted(*self._total, w.itemsize, self.history.rows)
-            mean = self.recorder.mean(w) if self.callbacks else w[0]  # which a callback might ask for
+            mean = self.recorder.mean(w)  # by all processes, of which the first alone may have callbacks
             reason, _ = self.gather.decide(lambda everyone: (self._reason(row, mean, everyone), False), w)
         return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 

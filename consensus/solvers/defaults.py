@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -63,6 +63,13 @@ class SolverDefaults:
     def edges(self, network: ScheduleLike) -> ScheduleLike:
         """Return the schedule that the rounds meet: all edges of the network, or some of them if others carry nothing."""
         return network
+
+    def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
+        """Return the solver with its settings of the network's agents in the order of the problem's.
+
+        ``order`` has the network's agents in that order, None if it is their own; ``labels`` the agents' names in it, if any.
+        """
+        return self
 
     def report(self, state: Any) -> Real[np.ndarray, "agents columns"]:  # noqa: ANN401
         """Return the agents' numbers (agents, columns), a column for each entry of :attr:`history_columns`."""

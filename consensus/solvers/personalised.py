@@ -145,20 +145,6 @@ class Personalised(Solver):
         )
 
     def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
-        """Return the solver with its weights, which are in the order of the network or have names, in that of the problem.
-
-        Parameters
-        ----------
-        order : tuple of int or None
-            The network's agents in the problem's order, if that is another one.
-        labels : tuple or None
-            The names of the agents, in the problem's order.
-
-        Returns
-        -------
-        Personalised
-            The solver.
-        """
         return self if self.weights is None else replace(self, weights=self.weights.matched(order, labels))
 
     def edges(self, network: ScheduleLike) -> ScheduleLike:

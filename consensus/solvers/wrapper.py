@@ -112,20 +112,6 @@ class Wrapper(Solver):
         return self if ready is self.solver else replace(self, solver=ready)
 
     def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
-        """Return the solver with the inner one's settings of the network's agents in another order.
-
-        Parameters
-        ----------
-        order : tuple of int or None
-            The network's agents in the problem's order, if that is another one.
-        labels : tuple or None
-            The names of the agents, in the problem's order.
-
-        Returns
-        -------
-        Wrapper
-            The solver.
-        """
         if not hasattr(self.solver, "matched"):
             return self
         return replace(self, solver=self.solver.matched(order, labels))

@@ -131,12 +131,20 @@ def test_graphs_that_exceed_the_memory_are_rejected_at_once(name):
         ],
         *[
             (partial(t.RandomEdges, GRAPH, bad), rf"probability must be a number in \(0, 1\], got {bad!r}")
-            for bad in (0, 0.0, -0.1, 1.5, math.nan, "half", None)
+            for bad in (0, 0.0, -0.1, 1.5, math.nan, None)
         ],
+        (
+            partial(t.RandomEdges, GRAPH, "half"),
+            r"edge \(0, 1\) has no attribute 'half'; every edge needs one, a finite number above 0",
+        ),
         *[
             (partial(t.LinkFailure, RING, bad), rf"probability must be a number in \[0, 1\), got {bad!r}")
-            for bad in (1, 1.0, -0.1, math.nan, "half", None)
+            for bad in (1, 1.0, -0.1, math.nan, None)
         ],
+        (
+            partial(t.LinkFailure, RING, "half"),
+            r"a number in \[0, 1\) or a matrix, got 'half'; of an edge attribute pass networkx",
+        ),
         *[
             (partial(t.fastest, t.path(3), diagonal=bad), rf"diagonal must be a number in \[0, 1\), got {bad!r}")
             for bad in (-0.1, 1, 1.5, math.nan, "half", None)

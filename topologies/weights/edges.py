@@ -51,6 +51,6 @@ def _checked(edges: Sequence[tuple[object, object]], values: Sequence[Any], name
         found = np.array([value if isinstance(value, Real) else math.nan for value in values])
     for k in np.flatnonzero(~(np.isfinite(found) & (found > 0))).tolist():
         if values[k] is None:
-            raise ValueError(f"edge {edges[k]} has no attribute {name!r}; every edge needs a weight, a finite number above 0")
+            raise ValueError(f"edge {edges[k]} has no attribute {name!r}; every edge needs one, a finite number above 0")
         raise ValueError(f"edge {edges[k]} has weight {values[k]!r}; weights of edges must be finite numbers above 0")
     return found

@@ -220,6 +220,21 @@ def test_the_remedies_of_errors_work(load, tmp_path):
     assert datasets.load(tmp_path / "l.csv", target="b", encoding="latin-1").columns.names == ("größe",)
 
 
+@pytest.mark.parametrize("categories", [["zip"], [0], [-3]], ids=str)
+def test_columns_by_place_are_counted_without_the_index(load, categories):
+    text = ",zip,b,y\n0,007,1,1\n1,7,2,2\n2,007,3,3\n"
+    for own in (text, text.replace("\n", ",\n")):  # with a separator at the end of each line, too
+        assert load(own, "y", categories=categories).columns.features == ("zip_007", "zip_7", "b")
+    named = load(text.replace(",zip", "id,zip", 1), "y", categories=categories, index="id")
+    assert named.columns.features == ("zip_007", "zip_7", "b")
+
+
+def test_short_lines_between_blanks_are_not_filled_up(load):
+    text = "a b c\n" + "1 2 3\n" * 1200 + "4 5\n"
+    with pytest.raises(ValueError, match=r"line 1202 has 2 cells .*, not 3"):
+        load(text, "a", name="t.txt", missing="mean")
+
+
 def test_compressed_files_and_feather(tmp_path):
     frame = pd.DataFrame({"a": [1.5, 2.5], "b": [3, 4]})
     for name in ("t.csv.gz", "t.csv.bz2", "t.csv.xz"):

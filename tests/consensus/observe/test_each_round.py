@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from engine_harness import mpiexec
 from problems import problem
 
 import consensus
@@ -93,3 +94,21 @@ def test_a_test_set_is_not_cut_to_whole_numbers():
         ValueError, match=r"test must have whole numbers as features, .* got 0\.25 in sample 0: train on X.astype"
     ):
         errors((X + 0.25, X[:, 0]))
+
+
+@pytest.mark.slow
+def test_callbacks_of_the_first_rank_alone(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import numpy as np, consensus, topologies\n"
+        "engine = consensus.engines.MPI()\n"
+        "X = np.random.default_rng(0).standard_normal((60, 3))\n"
+        "p = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), consensus.partition(X, X[:, 0], agents=4))\n"
+        "seen = []\n"
+        "callbacks = [lambda info: seen.append(info.mean)] if engine.root else []\n"
+        "solver = consensus.solvers.DGD(0.1)\n"
+        "consensus.solve(p, topologies.ring(4), solver, rounds=60, engine=engine, callbacks=callbacks)\n"
+        "if engine.root:\n"
+        "    print('calls', len(seen))\n"
+    )
+    assert "calls 61" in mpiexec(2, script).stdout

@@ -105,7 +105,7 @@ def test_edge_weights_follow_the_order_of_the_agents():
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (PATH, r"edge \(0, 1\) has no attribute 'weight'; every edge needs a weight"),
+        (PATH, r"edge \(0, 1\) has no attribute 'weight'; every edge needs one"),
         (weighted((0, 1, 1.0), (1, 2, -2.0)), r"edge \(1, 2\) has weight -2\.0; weights of edges must be finite .* above 0"),
         (weighted((0, 1, 1.0), (1, 2, 0)), r"edge \(1, 2\) has weight 0;"),
         (weighted(("a", "b", 1.0), ("b", "c", math.nan)), r"edge \('b', 'c'\) has weight nan;"),
