@@ -94,13 +94,14 @@ def choice(name: str, value: T, allowed: Collection[object]) -> T:
 def array(name: str, value: object) -> np.ndarray:
     """``value`` as an array of real numbers; raise ``TypeError`` or ``ValueError`` that says what in it is none.
 
-    Tables whose columns are numbers and booleans come as objects: they become floats, column by column.
+    Tables whose columns are numbers and booleans come as objects: they become floats, column by column. Numbers are in the
+    machine's byte order.
     """
-    if type(value) is np.ndarray and value.dtype.kind in "fiub":
+    if type(value) is np.ndarray and value.dtype.kind in "fiub" and value.dtype.isnative:
         return value
     found = dense(name, value)
     if found.dtype.kind in "fiub":
-        return found
+        return found.astype(found.dtype.newbyteorder("="), copy=False)
     if found.ndim == 0:
         raise TypeError(f"{name} must be an array of real numbers; got {shown(value)}")
     wrong = []
@@ -119,15 +120,21 @@ def array(name: str, value: object) -> np.ndarray:
     raise ValueError(f"{name} must hold real numbers; got dtype {found.dtype}{cell} (encode labels as 0, 1, ... first)")
 
 
-def floats(name: str, value: object) -> np.ndarray:
-    """``value`` as an array of floats, itself if it is one already; raise ``TypeError`` or ``ValueError`` otherwise.
+def floats(name: str, value: object, dtype: np.dtype | None = None) -> np.ndarray:
+    """``value`` as an array of floats, of a ``dtype``, itself if it is one; raise ``TypeError`` or ``ValueError`` otherwise.
 
     Methods in inner loops call it: of what is such an array nothing is copied, and next to no time goes.
     """
-    if type(value) is np.ndarray and value.dtype.kind == "f":
+    if (
+        type(value) is np.ndarray
+        and value.dtype.kind == "f"
+        and (value.dtype.isnative if dtype is None else value.dtype == dtype)
+    ):
         return value
     found = array(name, value)
-    return found if found.dtype.kind == "f" else found.astype(float)
+    if dtype is None:
+        return found if found.dtype.kind == "f" else found.astype(float)
+    return found.astype(dtype, copy=False)
 
 
 def dense(name: str, value: object) -> np.ndarray:

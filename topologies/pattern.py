@@ -229,8 +229,8 @@ def _from_array(graph: sparse.sparray | np.ndarray) -> sparse.csr_array:
     if isinstance(graph, np.ndarray):
         graph = unmasked("the adjacency matrix", graph, "graph.filled(0), if they are no edges")
         graph = numbers("the adjacency matrix", graph) if graph.dtype.kind not in "fiub" else graph
-    # A copy, because the next two operations work in place.
-    pattern = sparse.csr_array(graph, copy=True)
+    # A copy, because the next two operations work in place. SciPy has no matrices of float16, or of another byte order.
+    pattern = sparse.csr_array(graph, dtype=np.float64, copy=True)
     pattern.sum_duplicates()
     pattern.eliminate_zeros()
     if not np.isfinite(pattern.data).all():

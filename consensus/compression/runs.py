@@ -217,6 +217,8 @@ def _check_powers(unit: np.ndarray, known: np.ndarray) -> None:
 
 def _whole(dtype: np.dtype) -> np.dtype:
     """Return the integers that hold codes of rows of a floating ``dtype``, in as many bytes."""
+    if dtype.itemsize > 8:
+        raise TypeError(f"rows of {dtype} have no Runs: pass rows.astype(float)")
     return np.dtype(f"i{dtype.itemsize}")
 
 

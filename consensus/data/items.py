@@ -14,7 +14,7 @@ from consensus.data.samples import converted
 
 def dataset_of(name: str, given: object) -> Any:  # noqa: ANN401  # no common class
     """Return a dataset with ``__len__`` and ``__getitem__``, of a pair (X, y) of arrays too; raise an error if it is none."""
-    if isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "shape"):
+    if isinstance(given, tuple) and len(given) == 2 and any(hasattr(part, "shape") for part in given):
         return Arrays(name, *(_checks.dense(f"{part} of {name}", array) for part, array in zip("Xy", given, strict=True)))
     if not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
         raise TypeError(

@@ -114,9 +114,10 @@ class Exact:
         LocalSolution
             A row is NaN where its problem is no longer finite.
         """
+        start = None if start is None else _checks.floats("start", start, model.w.dtype)
         slices, inner = (model.slices, model.model) if isinstance(model, BlockModel) else ((slice(None),), model)
         regularizers = regularizer.split(slices) if len(slices) > 1 else [regularizer]
-        total = linear + inner.gradient  # of everything smooth but r, at w_i
+        total = _checks.floats("linear", linear, model.w.dtype) + inner.gradient  # of everything smooth but r, at w_i
         solution = np.empty_like(model.w)
         iterations = np.zeros((len(slices), len(model.w)), int)
         if isinstance(inner, ProximalModel):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consensus import kernels
-from consensus.losses.arrays import aligned, shaped, summed
+from consensus.losses.arrays import aligned, scores, shaped, summed
 from consensus.losses.base import Loss
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class SquaredLoss(Loss):
         return kernels.FusedSums(kernels.linear_huber, kernels.linear_huber_value)
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return np.ones_like(outputs)
+        return np.ones_like(scores(outputs))
 
     def expression(self, outputs: cvxpy.Expression, targets: np.ndarray, weights: np.ndarray) -> cvxpy.Expression:
         import cvxpy as cp

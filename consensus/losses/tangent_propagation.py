@@ -92,11 +92,11 @@ class TangentPropagation(Loss):
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         f, _ = self._parts(outputs)
-        return self._blocks(outputs, self.loss.curvature(f, targets), self.weight)
+        return self._blocks(scores(outputs), self.loss.curvature(f, targets), self.weight)
 
     def curvature_root(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         f, _ = self._parts(outputs)
-        return self._blocks(outputs, self.loss.curvature_root(f, targets), np.sqrt(self.weight))
+        return self._blocks(scores(outputs), self.loss.curvature_root(f, targets), np.sqrt(self.weight))
 
     def _blocks(self, outputs: np.ndarray, own: np.ndarray, weight: float) -> np.ndarray:
         """Return the diagonal, or the matrices, with the block of l and a multiple of the identity."""

@@ -54,6 +54,7 @@ def save_safetensors(path: str | os.PathLike[str], model: Model, w: np.ndarray, 
     if layout is None:
         raise TypeError(f"model must have a layout, names and shapes of its parameters; {_checks.shown(model)} has none")
     w = _checks.floats("w", w)
+    w = w if w.itemsize <= 8 else w.astype(float)  # the format has no longer numbers
     if w.shape != (model.parameters,):
         raise ValueError(f"w must have shape ({model.parameters},), such as result.mean; got {w.shape}")
     written = _extras.module(f"safetensors.{'torch' if state_dict else 'numpy'}", "save_safetensors", "safetensors")

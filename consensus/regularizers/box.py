@@ -91,6 +91,7 @@ class Box(Indicator, Separable):
         return np.asarray(np.clip(v, lower, upper))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
         lower, upper = self._bounds(v)
         return ((lower < v) & (v < upper)).astype(v.dtype)
 

@@ -58,6 +58,7 @@ class ElasticNet(Separable):
         return np.asarray(soft_threshold(v, self.l1 * step) / like(1 + self.l2 * step, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
         return np.asarray(L1(self.l1).prox_slope(v, step) / like(1 + self.l2 * step, v))
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:

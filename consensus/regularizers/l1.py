@@ -46,6 +46,7 @@ class L1(Separable):
         return soft_threshold(v, self.weight * step)
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
         # Without weight, prox is the identity also at zero.
         return np.asarray((np.abs(v) > like(self.weight * step, v)) | (self.weight == 0), v.dtype)
 

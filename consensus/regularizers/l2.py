@@ -146,6 +146,7 @@ class L2(Separable):
         return v / (shrunk if type(shrunk) is float else like(shrunk, v))  # a Python float keeps the dtype of v
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
         weight = self._weight if self.squares is None else self.squares
         return np.asarray(np.ones_like(v) / like(1 + weight * step, v))
 

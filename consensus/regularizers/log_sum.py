@@ -68,10 +68,11 @@ class LogSum(DifferenceOfConvex):
         return self.weight * total(np.log1p(np.abs(points("w", w)) / self.epsilon))
 
     def smooth_value(self, w: np.ndarray) -> np.ndarray | float:
-        ratio = np.abs(w) / self.epsilon
+        ratio = np.abs(points("w", w)) / self.epsilon
         return self.weight * total(ratio - np.log1p(ratio))
 
     def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
+        w = points("w", w)
         return np.asarray((self.weight / self.epsilon) * w / (self.epsilon + np.abs(w)))
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
@@ -80,6 +81,7 @@ class LogSum(DifferenceOfConvex):
         return np.where(zero, 0, np.copysign(w, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
         # 1 / (1 - weight step / (epsilon + |prox|)^2) where prox is not zero.
         w, zero = self._minimiser(np.abs(v), self.weight * step)
         inverse = np.where(zero, 1, 1 - like(self.weight * step, v) / np.square(self.epsilon + w))

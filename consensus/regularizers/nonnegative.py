@@ -43,6 +43,7 @@ class NonNegative(Indicator, Separable):
         return np.asarray(np.maximum(v, 0))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
         return (v > 0).astype(v.dtype)
 
     def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:

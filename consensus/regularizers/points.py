@@ -14,7 +14,7 @@ from consensus import _checks
 
 def points(name: str, value: ArrayLike) -> np.ndarray:
     """Return ``value`` as an array of floats (P,) or (agents, P); raise ``TypeError`` or ``ValueError`` otherwise."""
-    found = value if type(value) is np.ndarray and value.dtype.kind == "f" else _checks.floats(name, value)
+    found = _checks.floats(name, value)
     if not 0 < found.ndim < 3:
         raise ValueError(f"{name} must have shape (P,) or (agents, P); got {found.shape}")
     return found

@@ -72,11 +72,12 @@ class SCAD(DifferenceOfConvex):
         return total(self.weight * size - np.square(excess) / (2 * (self.a - 1)))
 
     def smooth_value(self, w: np.ndarray) -> np.ndarray | float:
-        excess = np.maximum(np.abs(w) - self.weight, 0)
+        excess = np.maximum(np.abs(points("w", w)) - self.weight, 0)
         inner = np.minimum(excess, (self.a - 1) * self.weight)
         return total(inner * (excess - inner / 2)) / (self.a - 1)
 
     def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
+        w = points("w", w)
         excess = np.maximum(np.abs(w) - self.weight, 0)
         return np.asarray(np.sign(w) * np.minimum(excess / (self.a - 1), self.weight))
 
@@ -87,6 +88,7 @@ class SCAD(DifferenceOfConvex):
         return np.where(size <= bend, soft_threshold(v, self.weight * step), np.where(size < self.a * self.weight, middle, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
         # The slope of the soft threshold; (a - 1) / (a - 1 - step) where that of r falls; one beyond.
         size, bend = np.abs(v), self._bend(v, step)
         steep = like((self.a - 1) / (self.a - 1 - step), v)

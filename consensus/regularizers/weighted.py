@@ -98,6 +98,7 @@ class WeightedElasticNet(Separable):
         return np.asarray(soft_threshold(v, self._l1 * step) / like(1 + self._l2 * step, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
         kept = (np.abs(v) > like(self._l1 * step, v)) | (self._l1 == 0)
         return np.asarray(kept / like(1 + self._l2 * step, v))
 

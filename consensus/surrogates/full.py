@@ -64,4 +64,5 @@ class FullLinearization(Surrogate):
         pass  # every problem is suitable
 
     def at(self, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> ProximalModel:
-        return ProximalModel(problem, w, gradient, self.tau)
+        dtype = problem.dtype
+        return ProximalModel(problem, _checks.floats("w", w, dtype), _checks.floats("gradient", gradient, dtype), self.tau)

@@ -89,4 +89,5 @@ class PartialLinearization(Surrogate):
 
     def at(self, problem: Problem, w: np.ndarray, gradient: np.ndarray) -> LinearizedModel:
         scale = float(problem.network_size) if self.curvature == "network" else 1.0
+        w, gradient = _checks.floats("w", w, problem.dtype), _checks.floats("gradient", gradient, problem.dtype)
         return LinearizedModel(problem, w, gradient, scale, self.tau)

@@ -38,7 +38,7 @@ def warn_of_weights(graph: GraphLike) -> None:
             readers = "topologies.laplacian and topologies.sinkhorn read it"
             _checks.warn(f"edge attribute 'weight' is ignored by this rule; {readers}: {remedy}")
         return
-    matrix = sparse.coo_array(graph)
+    matrix = sparse.coo_array(graph, dtype=np.float64)
     for k in np.flatnonzero((matrix.data != 0) & (matrix.data != 1))[:1].tolist():
         at = tuple(int(index[k]) for index in matrix.coords)
         _checks.warn(
