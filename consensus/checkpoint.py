@@ -141,12 +141,12 @@ def fingerprint(
     return settings | digests | {"mixing matrices": digest(*matrices)}
 
 
-def known_by(thing: object) -> str:
-    """Return how checkpoints identify ``thing``: its text, shortened, and its digest.
+def known_by(thing: object, content: object = None) -> str:
+    """Return how checkpoints identify ``thing``: its text, shortened, and its digest, or that of its ``content``.
 
     Two runs are the same if these digests are: see :func:`consensus._contents.digest` for what counts.
     """
-    if thing is None or isinstance(thing, str):
+    if content is None and (thing is None or isinstance(thing, str)):
         return str(thing)
     text = re.sub(r" at 0x[0-9a-f]+", "", str(thing))
-    return f"{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'} [{digest(thing)}]"
+    return f"{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'} [{digest(thing if content is None else content)}]"

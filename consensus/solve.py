@@ -254,6 +254,7 @@ def solve(
     edges = solver.edges(network) if hasattr(solver, "edges") else network
     if identity:
         identity["solver"] = known_by(solver)
+        identity |= {"clock": where.clock(edges)} if needs.wakes else {}  # solvers with rounds have it in their settings
     if (checkpoint or resume) and not whole and not hides:  # a digest tells whoever can guess the samples that they are right
         identity["data"] = digest(*where.allgather(problem.digests()))
     if checkpoint or resume:

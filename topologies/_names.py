@@ -59,6 +59,16 @@ def say_order(what: str, names: Sequence[Hashable], before: Sequence[Hashable]) 
     return changed
 
 
+def is_missing(name: object) -> bool:
+    """Return whether a name is None, or NaN, NaT or another mark of a missing value, which does not equal itself."""
+    try:
+        return name is None or bool(name != name)
+    except TypeError:  # pandas.NA
+        return True
+    except ValueError:  # an array, which is no name
+        return False
+
+
 def checked(name: str, labels: object, agents: int | None = None) -> tuple[Hashable, ...]:
     """Return labels as a tuple; raise TypeError or ValueError, about the argument ``name``, unless they name each agent."""
     if not isinstance(labels, Sequence | np.ndarray) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
@@ -66,6 +76,9 @@ def checked(name: str, labels: object, agents: int | None = None) -> tuple[Hasha
     found = tuple(labels.tolist() if isinstance(labels, np.ndarray) else labels)
     if agents is not None and len(found) != agents:
         raise ValueError(f"{name} must name each of the {agents} agents, got {len(found)} names")
+    for agent, label in enumerate(found):
+        if is_missing(label):
+            raise ValueError(f"{name} must name each agent; that of agent {agent} is missing, {label!r}")
     try:
         same = [identity(label) for label in found]
         if len(set(same)) == len(same):

@@ -127,6 +127,9 @@ def node_order(graph: nx.Graph) -> Sequence[Hashable]:
     Nodes that are all whole numbers, or digits as text, are in the order of the numbers; all others keep that of the graph.
     """
     nodes = list(graph)
+    missing = [node for node in nodes if _names.is_missing(node)]
+    if missing:  # of a table of edges with empty cells
+        raise ValueError(f"nodes of the graph must be names; one is missing, {missing[0]!r}: drop the edges that lack an end")
     ordered = [nodes[place] for place in _names.as_numbers(nodes)]
     integers = all(isinstance(node, Integral) and not isinstance(node, bool) for node in nodes)
     return range(len(nodes)) if integers and ordered == list(range(len(nodes))) else ordered

@@ -14,6 +14,7 @@ from consensus.asynchronous.meetings import Meetings
 from consensus.asynchronous.timed import Timed
 from consensus.asynchronous.times import Times
 from consensus.asynchronous.timetable import Timetable
+from consensus.checkpoint import known_by
 from consensus.engines import Begin, Engine, Stacked
 from consensus.engines.protocols import Problem, Solver
 from consensus.observe import Observer
@@ -108,6 +109,9 @@ class Simulated(Engine):
         found = copy.copy(self)
         object.__setattr__(found, "numbers", order)
         return found
+
+    def clock(self, network: ScheduleLike) -> str:
+        return known_by(f"Simulated with seed {self.seed}", Timetable.of(self, network))  # which has read its files
 
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
         ready: Any = super().prepare(solver, problem, network)

@@ -41,6 +41,7 @@ def whole_index(folder: Path) -> dict[str, Any]:
                     f"{name} of all owners in {folder} must be the same; in {part['path'].name} they are "
                     f"{_checks.shown(part.get(name))}, in {parts[0]['path'].name} {_checks.shown(parts[0].get(name))}"
                 )
+    _check_whole(folder, parts, ends[-1])
     samples, most = sum(part["samples"] for part in parts), max(part["most"] for part in parts)
     whole = parts[0] | {"agents": ends[-1], "samples": samples, "most": most}
     if "labels" in whole:
@@ -49,6 +50,28 @@ def whole_index(folder: Path) -> dict[str, Any]:
     if formats == {PLAIN, WEIGHTED}:
         raise ValueError(f"{folder} has samples with weights of some owners, and without of others: all or none give weights")
     return whole | ({"total_weight": sum(part["total_weight"] for part in parts)} if formats == {WEIGHTED} else {})
+
+
+def _check_whole(folder: Path, parts: list[dict[str, Any]], agents: int) -> None:
+    """Raise ``ValueError`` if the parts have ``agents`` in all, and an owner said that there are more, or left files."""
+    said = {part["network"]: part["path"].name for part in parts if "network" in part}
+    if len(said) > 1:
+        shown = ", ".join(f"{number} in {name}" for number, name in sorted(said.items()))
+        raise ValueError(f"owners in {folder} must say the same number of all agents; got {shown}")
+    for number, name in said.items():
+        if number != agents:
+            raise ValueError(
+                f"{folder} has the indexes of {agents} agents, and {name} says that all owners have {number}: "
+                f"index-{agents}.json is missing"
+                if number > agents
+                else f"{folder} has {agents} agents, and {name} says that all owners have {number}"
+            )
+    numbers = [path.stem.partition("-")[2] for path in folder.glob("agent-*.npz")]
+    without = sorted(int(number) for number in numbers if number.isdecimal() and int(number) >= agents)
+    if without:
+        raise ValueError(
+            f"{folder} has agent-{without[0]}.npz, and no index of its owner, who wrote an index-<number>.json: copy it, too"
+        )
 
 
 def _index(path: Path) -> dict[str, Any]:
@@ -66,6 +89,8 @@ def _index(path: Path) -> dict[str, Any]:
         _checks.count(f"{name} in {path}", index.get(name))
     if path.name != "index.json":
         _checks.count(f"first in {path}", index.get("first"), least=0)
+        if "network" in index:
+            _checks.count(f"network in {path}", index["network"])
     if index["format"] == WEIGHTED:
         _checks.number(f"total_weight in {path}", index.get("total_weight"), above=0)
     return index | {"path": path}

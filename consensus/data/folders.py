@@ -22,7 +22,7 @@ from consensus.data.tables import npz
 from topologies import _names
 
 
-def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | None = None) -> None:
+def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | None = None, agents: int | None = None) -> None:
     """Write the samples of every agent to a file of its own, so that the data never have to be gathered on one machine.
 
     Parameters
@@ -35,21 +35,28 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
         The number in the network of the first agent held here, for owners whose shards are not a block of a network, as those
         of :meth:`Shards.from_list`. Every owner then writes ``index-<first>.json`` instead of the index, and
         :func:`load_shards` joins them. Each sample's index is its row in its owner's data.
+    agents : int, optional
+        With ``first``, the number of agents of all owners, by which :func:`load_shards` sees that one of them is missing.
+
+    Warns
+    -----
+    UserWarning
+        If ``first`` comes without ``agents``: a folder without the last owner's files would be a smaller network.
 
     Raises
     ------
     FileExistsError
         If the folder has other samples of one of these agents, or the index of another network. No file is replaced.
     ValueError
-        If ``first`` is given for a block, whose agents have numbers already.
+        If ``first`` is given for a block, whose agents have numbers already, or ``agents`` without ``first`` or too small.
 
     Examples
     --------
     >>> import tempfile, numpy as np, consensus
     >>> from consensus.data import load_shards, save_shards
     >>> with tempfile.TemporaryDirectory() as folder:  # two hospitals, which need not know each other's data
-    ...     save_shards(consensus.Shards.from_list([(np.eye(3), [1.0, 2.0, 3.0])]), folder, first=0)
-    ...     save_shards(consensus.Shards.from_list([(np.ones((2, 3)), [4.0, 5.0])]), folder, first=1)
+    ...     save_shards(consensus.Shards.from_list([(np.eye(3), [1.0, 2.0, 3.0])]), folder, first=0, agents=2)
+    ...     save_shards(consensus.Shards.from_list([(np.ones((2, 3)), [4.0, 5.0])]), folder, first=1, agents=2)
     ...     load_shards(folder).sizes
     array([3, 2])
     """
@@ -67,6 +74,15 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
             raise ValueError(f"first goes with shards of all their agents; these are {held}")
         name, rows = f"index-{_checks.count('first', first, least=0)}.json", first + np.arange(shards.agents)
         index["first"] = int(first)
+        if agents is None:
+            _checks.warn(
+                "nothing says how many agents all owners have, so that a folder without the last owner's files would be a "
+                "smaller network: pass agents= beside first="
+            )
+        else:
+            index["network"] = _checks.count("agents", agents, least=first + shards.agents)
+    elif agents is not None:
+        raise ValueError(f"agents goes with first, for owners who each save their own; got agents={_checks.shown(agents)}")
     if shards.columns is not None:
         index["columns"] = shards.columns.to_dict()
     if shards.classes is not None:

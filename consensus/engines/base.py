@@ -212,6 +212,21 @@ class Engine(ABC):
         """
         self.broadcast(hold.take)
 
+    def clock(self, network: ScheduleLike) -> str | None:
+        """Return what identifies the times at which agents wake and messages arrive, for checkpoints of runs without rounds.
+
+        Parameters
+        ----------
+        network : schedule
+            The mixing matrices.
+
+        Returns
+        -------
+        str or None
+            Equal texts for equal times; None for an engine whose times are the machine's.
+        """
+        return None
+
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
         """Return ``solver.prepared`` for the whole network, the same in all processes, each of which may hold some agents.
 

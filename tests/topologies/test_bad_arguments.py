@@ -263,7 +263,7 @@ def test_values_out_of_range_are_rejected(call, message):
         (lambda: t.Sequence(lambda n: GRAPH, 4, "metropolis"), "weights must be a function .* to a matrix, got a str"),
         (lambda: t.AgentFailure(RING, 3), r"outages must be a list of \(agent, first, last\), got 3"),
         (lambda: t.sinkhorn(GRAPH, weight=[]), "weight must be the name of an edge attribute"),
-        (lambda: t.Temporal([0], [("a", None)], 1), "contacts must hold labels of one kind"),
+        (lambda: t.Temporal([0], np.array([("a", 3)], dtype=object), 1), "contacts must hold labels of one kind"),
         (lambda: t.Temporal([0], [(0, 1)], 1, labels=5), "labels must be a sequence"),
         (lambda: t.Temporal([0], [(0, 1)], 1, cyclic="no"), "cyclic must be True or False"),
     ],

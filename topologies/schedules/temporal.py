@@ -108,6 +108,7 @@ class Temporal(Schedule):
         if until is not None and (until.values.shape != when.values.shape or until.dates != when.dates):
             kinds = [f"{'dates' if some.dates else 'numbers'} of shape {some.values.shape}" for some in (when, until)]
             raise ValueError(f"ends must be as times are, {kinds[0]}; got {kinds[1]}")
+        _reject(_missing(contacts, who), "contact {} must be of two agents; one is missing: {}", who)
         if labels is None:
             try:
                 labels, who = np.unique(who, return_inverse=True)
@@ -283,6 +284,17 @@ def _array(name: str, value: ArrayLike) -> np.ndarray:
         return np.asarray(value)
     except ValueError:
         raise ValueError(f"{name} must be an array of shape (contacts, 2); its rows differ in length") from None
+
+
+def _missing(given: ArrayLike, who: np.ndarray) -> np.ndarray:
+    """Return whether each contact of ``who`` lacks an agent: None, or NaN, which is text where the list ``given`` has texts."""
+    if who.dtype.kind in "fcmM":
+        finite: np.ndarray = np.isfinite(who).all(axis=1)
+        return ~finite
+    if who.dtype.kind in "OU" and not (who.dtype.kind == "U" and isinstance(given, np.ndarray)):
+        rows = who if who.dtype.kind == "O" else np.array(given, dtype=object)
+        return np.array([any(map(_names.is_missing, row)) for row in rows], dtype=bool)
+    return np.zeros(len(who), dtype=bool)
 
 
 def _reject(wrong: np.ndarray, message: str, shown: np.ndarray) -> None:

@@ -13,6 +13,7 @@ from topologies._lines import ENDS, FROM, OTHER, TIMES, TO, Lines, integers, is_
 
 Column: TypeAlias = int | str
 _NUMBER = "a number"
+_MISSING = ("nan", "na", "n/a", "<na>", "null", "none", "nat")  # in lower case
 
 
 class Contacts(NamedTuple):
@@ -43,6 +44,10 @@ class Trace:
         ends = np.array([[places.setdefault(name, len(places)) for name in some] for some in (first, second)])
         if "" in places:
             self._fault(int(np.argmax(np.any(ends == places[""], axis=0))), "a label is empty")
+        for name in (name for name in places if name.lower() in _MISSING and labels is None):
+            if len(places) > 1 and integers([other for other in places if other != name]):
+                place = int(np.argmax(np.any(ends == places[name], axis=0)))
+                self._fault(place, f"a label is missing, {name!r} among whole numbers; if it is one, pass labels=")
         times = self._times(when, "time")
         itself = np.flatnonzero(ends[0] == ends[1])
         if itself.size and self_contacts == "error":

@@ -369,3 +369,31 @@ def test_settings_that_are_wrong_are_refused_by_name(clock, fault):
 def test_settings_of_another_kind_are_refused(clock, fault):
     with pytest.raises((TypeError, FileNotFoundError), match=fault):
         run(Simulated(**clock))
+
+
+def trace(path, seconds):
+    path.write_text("agent,seconds\n" + "".join(f"{agent},{seconds}\n" for agent in range(QUADRATICS.agents)))
+    return path
+
+
+@pytest.mark.parametrize("name", ["compute", "delay", "loss", "begin", "away", "seed", "file"])
+def test_a_run_is_not_resumed_under_another_clock(tmp_path, name):
+    other = {"compute": (0.5, 2.0), "delay": (0.0, 9.0), "loss": 0.3, "begin": 1.0, "away": {1: [(2.0, 3.0)]}, "seed": 4}
+    given, path = {"compute": (0.5, 1.5), "delay": (0.0, 3.0), "loss": 0.2}, tmp_path / "run"
+    if name == "file":
+        given["compute"] = trace(tmp_path / "times.csv", 1.0)
+    run(Simulated(**given), 10, checkpoint=path)
+    if name == "file":
+        trace(tmp_path / "times.csv", 2.0)
+    else:
+        given[name] = other[name]
+    with pytest.raises(ValueError, match=r"run is a checkpoint of another run: clock: Simulated with seed 0 \["):
+        run(Simulated(**given), 20, resume=path)
+
+
+def test_a_file_of_times_may_move(tmp_path):
+    clock = Simulated(trace(tmp_path / "times.csv", 0.7), (0.0, 3.0))
+    run(clock, 10, checkpoint=tmp_path / "run")
+    moved = (tmp_path / "times.csv").rename(tmp_path / "moved.csv")
+    moved = Simulated(moved, (0.0, 3.0))
+    np.testing.assert_array_equal(run(moved, 20, resume=tmp_path / "run").w, run(moved, 20).w)

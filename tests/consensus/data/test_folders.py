@@ -140,3 +140,45 @@ def test_owners_columns_must_agree(tmp_path):
         save_shards(Shards.from_list([(pd.DataFrame(X, columns=names), Y)]), tmp_path, first=first)
     with pytest.raises(ValueError, match=r"columns of all owners in .* must be the same; in index-1\.json they are .*'c'"):
         load_shards(tmp_path)
+
+
+def owners(folder, agents=3):
+    for first, rows in enumerate((slice(0, 5), slice(5, 20), slice(20, 30))):
+        save_shards(Shards.from_list([(X[rows], Y[rows])]), folder, first=first, agents=agents)
+
+
+@pytest.mark.parametrize("missing", [["index-2.json"], ["index-2.json", "agent-2.npz"]])
+def test_a_folder_without_its_last_owner_is_no_smaller_network(tmp_path, missing):
+    owners(tmp_path)
+    assert load_shards(tmp_path).network_size == 3
+    for name in missing:
+        (tmp_path / name).unlink()
+    with pytest.raises(ValueError, match=r"the indexes of 2 agents, and .* says that all owners have 3: index-2\.json is"):
+        load_shards(tmp_path)
+
+
+def test_without_the_number_of_agents_the_last_owners_files_tell_and_the_owner_is_warned(tmp_path):
+    with pytest.warns(UserWarning, match="nothing says how many agents all owners have, .*: pass agents= beside first="):
+        owners(tmp_path, agents=None)
+    assert load_shards(tmp_path).network_size == 3
+    (tmp_path / "index-2.json").unlink()
+    with pytest.raises(ValueError, match=r"has agent-2\.npz, and no index of its owner"):
+        load_shards(tmp_path)
+
+
+def test_owners_say_one_number_of_agents(tmp_path):
+    one = Shards.from_list([(X, Y)])
+    for options, words in (
+        ({"first": 2, "agents": 2}, "agents must be a whole number >= 3; got 2"),
+        ({"agents": 2}, "agents goes with first, .*; got agents=2"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            save_shards(one, tmp_path / "new", **options)
+    assert not (tmp_path / "new").exists()
+    owners(tmp_path)
+    save_shards(one, tmp_path, first=3, agents=4)
+    with pytest.raises(ValueError, match=r"must say the same number of all agents; got 3 in index-.\.json, 4 in index-3\.json"):
+        load_shards(tmp_path)
+    (tmp_path / "index-3.json").write_text((tmp_path / "index-3.json").read_text().replace('"network": 4', '"network": 3'))
+    with pytest.raises(ValueError, match=r"has 4 agents, and index-.\.json says that all owners have 3"):
+        load_shards(tmp_path)

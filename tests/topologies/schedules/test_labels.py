@@ -4,6 +4,7 @@ import warnings
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 
 import topologies
@@ -228,3 +229,30 @@ def test_weights_that_are_read_or_are_one_cause_no_warning():
         topologies.sinkhorn(weighted(2.0), weight="weight")
         topologies.laplacian(weighted(2.0), weight="weight")
         topologies.Static(weighted(2.0), weights=lambda graph: topologies.sinkhorn(graph, weight="weight"))
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT"), pd.NA])
+def test_a_missing_name_is_no_agent(missing):
+    with pytest.raises(ValueError, match="labels must name each agent; that of agent 2 is missing"):
+        topologies.Temporal([0, 1], [[0, 1], [1, 2]], 1, labels=["ann", "bob", missing])
+    with pytest.raises(ValueError, match="contact 1 must be of two agents; one is missing"):
+        topologies.Temporal([0, 1], np.array([["ann", "bob"], ["bob", missing]], dtype=object), 1)
+    if missing is not None:  # networkx has no such node
+        with pytest.raises(ValueError, match=r"nodes of the graph must be names; one is missing, .*: drop the edges"):
+            topologies.Static(nx.Graph([("ann", "bob"), ("bob", missing)]))
+
+
+@pytest.mark.parametrize("contacts", [np.array([[0, 1], [1, np.nan]]), [["ann", "bob"], ["bob", np.nan]]])
+def test_nan_beside_numbers_and_in_lists_of_texts_is_no_agent(contacts):
+    with pytest.raises(ValueError, match="contact 1 must be of two agents; one is missing"):
+        topologies.Temporal([0, 1], contacts, 1)
+
+
+def test_nan_in_a_file_of_numbers_is_no_agent_unless_labels_say_so(tmp_path):
+    path = tmp_path / "contacts.csv"
+    path.write_text("0,1,2\n1,2,nan\n")
+    with pytest.raises(ValueError, match=r"line 2, '1,2,nan': a label is missing, 'nan' among whole numbers; if it is"):
+        topologies.Temporal.from_csv(path, 1)
+    assert topologies.Temporal.from_csv(path, 1, labels=["1", "2", "nan"]).agents == 3
+    path.write_text("0,ann,bob\n1,bob,nan\n")
+    assert topologies.Temporal.from_csv(path, 1).labels == ("ann", "bob", "nan")  # somebody called so
