@@ -38,17 +38,17 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
     agents : int, optional
         With ``first``, the number of agents of all owners, by which :func:`load_shards` sees that one of them is missing.
 
-    Warns
-    -----
-    UserWarning
-        If ``first`` comes without ``agents``: a folder without the last owner's files would be a smaller network.
-
     Raises
     ------
     FileExistsError
         If the folder has other samples of one of these agents, or the index of another network. No file is replaced.
     ValueError
         If ``first`` is given for a block, whose agents have numbers already, or ``agents`` without ``first`` or too small.
+
+    Warns
+    -----
+    UserWarning
+        If ``first`` comes without ``agents``: a folder without the last owner's files would be a smaller network.
 
     Examples
     --------
