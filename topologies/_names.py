@@ -104,6 +104,28 @@ def plain(labels: Iterable[Hashable]) -> list[str | int | float]:
     return [label if isinstance(label, str | int | float) else str(label) for label in labels]
 
 
+def of_run(problem: Any, network: Any) -> tuple[Hashable, ...] | None:  # noqa: ANN401  # whatever may have names
+    """Return the agents' names: those of the problem, or else of the network; None if neither has some."""
+    labels = getattr(problem, "labels", None)
+    found: tuple[Hashable, ...] | None = getattr(network, "labels", None) if labels is None else labels
+    return found
+
+
+def agent(number: int, labels: Sequence[Hashable] | None) -> str:
+    """Return an agent's name in messages: its number, and its label if it has one, as agent 2 ('Oslo')."""
+    named = labels is not None and identity(labels[number]) != number
+    return f"agent {number} ({labels[number]!r})" if labels is not None and named else f"agent {number}"
+
+
+def block(rows: slice, labels: Sequence[Hashable] | None) -> str:
+    """Return the name in messages of consecutive agents, as agents 2 to 3: 'Oslo', 'Rome'."""
+    own = range(rows.start, rows.stop)
+    text = f"agents {own[0]} to {own[-1]}"
+    if labels is None or all(identity(labels[number]) == number for number in own):
+        return text
+    return f"{text}: {_checks.listed(repr(labels[number]) for number in own)}"
+
+
 def places(name: str, agents: Iterable[object], labels: Sequence[Hashable] | None) -> list[object]:
     """Return agents with the number of each one that is text, by its name; raise ValueError, about ``name``, for no name."""
     numbers = {} if labels is None else {identity(label): k for k, label in enumerate(labels)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -28,6 +29,7 @@ from consensus.workers.blocks import blocks_by_load
 from consensus.workers.exceptions import restored
 from consensus.workers.process_group import process_group
 from consensus.workers.shared_memory import SharedArray
+from topologies import _names
 from topologies.schedules import ScheduleLike
 
 S = TypeVar("S", bound=Solver)
@@ -103,7 +105,7 @@ class AsyncProcesses(Engine):
             stop.array[0] = 1
 
         with process_group(work, tasks, end) as (processes, pipes):
-            watch = _Watch(board, blocks, processes, pipes, done, Tally(arcs, messages))
+            watch = _Watch(board, blocks, processes, pipes, done, Tally(arcs, messages), _names.of_run(problem, schedule))
             watch.until_ready(ready.array[:-1])
             return watch.observe(observer, rounds, ready.array[-1:])
 
@@ -119,9 +121,10 @@ class _Watch:
         pipes: list[Connection],
         done: SharedArray,
         tally: Tally,
+        labels: Sequence[Hashable] | None = None,
     ) -> None:
         self.board, self.blocks, self.processes, self.pipes = board, blocks, processes, pipes
-        self.done, self.tally = done, tally
+        self.done, self.tally, self.labels = done, tally, labels
         self.began: float | None = None
         self.dead: dict[int, str] = {}
 
@@ -179,7 +182,7 @@ class _Watch:
 
     def _name(self, worker: int) -> str:
         rows = self.blocks[worker]
-        return f"worker {worker} (agents {rows.start} to {rows.stop - 1})"
+        return f"worker {worker} ({_names.block(rows, self.labels)})"
 
     def _name_the_dead(self) -> None:
         if self.dead:

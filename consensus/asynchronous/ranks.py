@@ -18,6 +18,7 @@ from consensus.engines import MPI, Begin
 from consensus.engines.protocols import Problem, Solver
 from consensus.observe import Observer
 from consensus.workers.blocks import blocks_of
+from topologies import _names
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class AsyncMPI(MPI):
             name = type(waking).__name__
             raise TypeError(f"{name} needs two agents at once, and AsyncMPI has messages: use Simulated() or AsyncProcesses()")
         blocks = blocks_of(agents, self.size)
-        names = [f"rank {rank} (agents {block.start} to {block.stop - 1})" for rank, block in enumerate(blocks)]
+        labels = _names.of_run(problem, schedule)
+        names = [f"rank {rank} ({_names.block(block, labels)})" for rank, block in enumerate(blocks)]
         self.ranks.enter(lambda: f"after {observer.round} rounds", names)
         try:
             with (

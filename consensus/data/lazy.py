@@ -252,7 +252,7 @@ class LazyShards:
         with _READING:
             opened = dataset.opened() if isinstance(dataset, Pickled) else dataset
             numbers = places if own is None else own[places]
-            return read(opened, numbers, self.collate, f"the dataset of agent {self.rows[agent]}")
+            return read(opened, numbers, self.collate, f"the dataset of {_names.agent(self.rows[agent], self.labels)}")
 
     def digests(self) -> list[str]:
         """Return a digest of each agent's size, indices, and 16 samples: checkpoints store them.

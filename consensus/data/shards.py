@@ -147,7 +147,7 @@ class Shards:
             if shape != shapes[0]:
                 raise ValueError(
                     f"parts must have samples of one shape, agent 0's features {shapes[0][0]} and targets "
-                    f"{shapes[0][1]}; those of agent {agent} have {shape[0]} and {shape[1]}"
+                    f"{shapes[0][1]}; those of {_names.agent(agent, labels)} have {shape[0]} and {shape[1]}"
                 )
         sizes = [len(X) for X, _ in found]
         indices = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])

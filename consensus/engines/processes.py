@@ -17,6 +17,7 @@ from consensus.engines.worker import Part, Task, work
 from consensus.observe import Observer
 from consensus.workers.blocks import blocks_by_load
 from consensus.workers.kept import KeptWorkers
+from topologies import _names
 from topologies.schedules import ScheduleLike
 
 
@@ -94,7 +95,7 @@ class Processes(Engine):
     ) -> str | None:
         blocks = blocks_by_load(problem.load, min(self.workers or cores(), problem.agents))
         sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.history_columns)
-        shared = SharedState.of(blocks, *sizes)
+        shared = SharedState.of(blocks, *sizes, _names.of_run(problem, schedule))
         shared.round.array[:] = begin.round
         parts = []
         for worker, rows in enumerate(blocks):

@@ -28,6 +28,7 @@ from consensus.engines.transport import Transport
 from consensus.errors import Preempted
 from consensus.observe import Observer
 from consensus.workers.blocks import blocks_of
+from topologies import _names
 from topologies.schedules import ScheduleLike
 
 T = TypeVar("T")
@@ -109,7 +110,8 @@ class RankEngine(Engine):
         network = HaloNetwork(schedule, rows, problem.dtype, self.strict, self.ranks, blocks)
         gather = AllRanks(self.ranks, network.counts_of_ranks)
         observer.attach(problem.restrict(slice(0, problem.agents)), gather)
-        names = [f"rank {rank} (agents {block.start} to {block.stop - 1})" for rank, block in enumerate(blocks)]
+        labels = _names.of_run(problem, schedule)
+        names = [f"rank {rank} ({_names.block(block, labels)})" for rank, block in enumerate(blocks)]
         self.ranks.enter(lambda: f"in round {observer.round + 1}", names)
         try:
             with threadpool_limits(self.cores, user_api="blas"), self._terminated(observer, names[self.rank], gather):

@@ -1,7 +1,7 @@
 """The memory that worker processes and their parent share, and the network on it."""
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from consensus.errors import WorkerError
 from consensus.observe.counts import NAMES, total
 from consensus.workers.barrier import Barrier
 from consensus.workers.shared_memory import SharedArray
+from topologies import _names
 from topologies.schedules import ScheduleLike
 
 
@@ -29,6 +30,7 @@ class SharedState(NamedTuple):
     traffic: SharedArray
     seconds: SharedArray
     answer: SharedArray
+    labels: tuple[Hashable, ...] | None
 
     @property
     def parent(self) -> int:
@@ -36,8 +38,19 @@ class SharedState(NamedTuple):
         return len(self.blocks)
 
     @classmethod
-    def of(cls, blocks: list[slice], parameters: int, dtype: np.dtype, width: int, columns: int) -> "SharedState":
-        """Return the memory for ``blocks`` of agents, for ``width`` numbers per agent to mix and ``columns`` to report."""
+    def of(
+        cls,
+        blocks: list[slice],
+        parameters: int,
+        dtype: np.dtype,
+        width: int,
+        columns: int,
+        labels: tuple[Hashable, ...] | None = None,
+    ) -> "SharedState":
+        """Return the memory for ``blocks`` of agents, for ``width`` numbers per agent to mix and ``columns`` to report.
+
+        ``labels`` are the agents' names in messages.
+        """
         agents, workers = blocks[-1].stop, len(blocks)
         return cls(
             blocks=blocks,
@@ -53,12 +66,13 @@ class SharedState(NamedTuple):
             seconds=SharedArray((workers,), np.float64),
             # The parent's to the newest reports: whether to stop, whether to send the state, and the next round to record.
             answer=SharedArray((3,), np.int64),
+            labels=labels,
         )
 
     def name(self, worker: int) -> str:
         """Return a worker's name in messages."""
         rows = self.blocks[worker]
-        return f"worker {worker} (agents {rows.start} to {rows.stop - 1})"
+        return f"worker {worker} ({_names.block(rows, self.labels)})"
 
     def late(self, worker: int, timeout: float) -> WorkerError:
         """Return the error that ``worker`` kept others waiting for more than ``timeout`` seconds."""

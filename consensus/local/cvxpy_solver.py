@@ -18,6 +18,7 @@ from consensus.surrogates import Surrogate
 from consensus.surrogates.blocks import BlockModel, Blocks
 from consensus.surrogates.full import FullLinearization, ProximalModel
 from consensus.surrogates.partial import LinearizedModel
+from topologies import _names
 
 if TYPE_CHECKING:
     import cvxpy
@@ -219,10 +220,12 @@ class CVXPYSolver:
             # CVXPY's parametrised form is dense in parameters times variables: beyond some size state the values anew.
             stated.solve(solver=self.solver, ignore_dpp=size > _PARAMETRISED, **dict(self.options))
         except cp.SolverError as error:
-            raise LocalSolveError(f"agent {problem.rows[agent]}: {self.solver} failed: {error}") from error
+            raise LocalSolveError(
+                f"{_names.agent(problem.rows[agent], problem.labels)}: {self.solver} failed: {error}"
+            ) from error
         if stated.status not in ("optimal", "optimal_inaccurate"):
             raise LocalSolveError(
-                f"agent {problem.rows[agent]}: its local problem is {stated.status} by {self.solver}; "
+                f"{_names.agent(problem.rows[agent], problem.labels)}: its local problem is {stated.status} by {self.solver}; "
                 "check the constraints against the regularizer"
             )
         return np.asarray(w.value)

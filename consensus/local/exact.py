@@ -23,6 +23,7 @@ from consensus.surrogates import Surrogate
 from consensus.surrogates.blocks import BlockModel, Blocks
 from consensus.surrogates.full import FullLinearization, ProximalModel
 from consensus.surrogates.partial import LinearizedModel
+from topologies import _names
 
 
 @dataclass(frozen=True)
@@ -199,8 +200,9 @@ def _note(problem: Linearizable, left: np.ndarray, tau: float) -> None:
     unfinished = int(np.count_nonzero(left))
     if unfinished and not problem.work.unfinished:
         worst = int(np.argmax(left))
+        agent = _names.agent(problem.rows[worst], problem.labels)
         warnings.warn(
-            f"the local problem of agent {problem.rows[worst]} was not solved to the accuracy asked for: {left[worst]:.1g} of "
+            f"the local problem of {agent} was not solved to the accuracy asked for: {left[worst]:.1g} of "
             f"its residual is left. Take a larger tau (now {tau:g}), features of standard deviation one, float64 data, "
             "Exact(iterations=...) or a larger tolerance; the history's column 'unfinished' counts such solves",
             UnfinishedWarning,

@@ -68,12 +68,14 @@ def owned_test(problem: BaseProblem, test: Shards) -> OwnedTest:
         X = np.ascontiguousarray(as_trained("test", test.features[row, :size], held.features.dtype))
         y = np.ascontiguousarray(test.targets[row, :size], problem.dtype)
         if not size:
-            raise ValueError(f"test must have a sample of every agent; agent {agent} has none")
+            raise ValueError(f"test must have a sample of every agent; {_names.agent(agent, held.labels)} has none")
         problem.loss.check(y, problem.model.outputs)
         counts = problem.loss.label_counts(y) if hasattr(problem.loss, "label_counts") else 1.0
         counts = np.broadcast_to(counts, size).astype(float)
         if not counts.any():
-            raise ValueError(f"y of test must have labels that count with {problem.loss}; agent {agent} has none")
+            raise ValueError(
+                f"y of test must have labels that count with {problem.loss}; {_names.agent(agent, held.labels)} has none"
+            )
         parts.append(HeldOut(X, y, problem.model, problem.loss, counts / counts.sum(), problem.micro_batch))
         weights.append(counts.sum())
     found = OwnedTest(tuple(parts), np.array(weights), np.asarray(test.rows), int(test.samples))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DIVERGED = 1e6  # times the usual values
+_NAMED = 12  # agents of which each has a curve with its name
 
 LABELS = {
     "round": "rounds",
@@ -32,6 +33,8 @@ LABELS = {
     "objective": "objective U at the agents' mean",
     "stationarity": "stationarity at the agents' mean",
     "disagreement": "disagreement (root mean square)",
+    "agent_objective": "objective of the agents' data",
+    "agent_test_error": "test errors on the agents' rows",
     "test_error": "test error of the mean",
     "test_error_worst": "test error of the worst agent",
     "tau_least": "least tau of an agent",
@@ -61,7 +64,8 @@ def convergence(
     Parameters
     ----------
     histories : History, or mapping of str to History
-        Histories by their names in the legend; a single one has no legend.
+        Histories by their names in the legend. A single one has no legend, unless y has a curve for each of up to 12 agents:
+        they are named.
     y, x : str
         Columns, for example ``y="stationarity"``, ``x="exchanges"``.
     ax : matplotlib Axes, optional
@@ -96,6 +100,8 @@ def convergence(
     histories, ax = _by_name(histories), _checks.axes(ax)
     offset, log, log_x = _checks.number("offset", offset), _checks.flag("log", log), _checks.flag("log_x", log_x)
     curves = {name: (_column(h, "x", x, name), _column(h, "y", y, name) - offset) for name, h in histories.items()}
+    if list(curves) == [""]:
+        curves = _of_agents(histories[""], *curves[""])
     ax = ax or new_axes((6.4, 4.0))
     if log:
         ax.set_yscale("log")
@@ -117,9 +123,19 @@ def convergence(
     ax.set(xlabel=LABELS.get(x, x), ylabel=f"{label} less {offset:.6g}" if offset else label)
     ax.grid(True, which="major", color="0.9", linewidth=0.6)
     ax.set_axisbelow(True)
-    if any(histories):
+    if any(curves):
         ax.legend(frameon=False)
     return ax
+
+
+def _of_agents(history: History, across: np.ndarray, values: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return a curve for each agent, by its name, of a column for each of a few agents; one without a name otherwise."""
+    if values.ndim != 2 or values.shape[1] > _NAMED:
+        return {"": (across, values)}
+    labels = getattr(history, "labels", None)
+    count = values.shape[1]
+    names = labels if labels is not None and len(labels) == count else [f"agent {agent}" for agent in range(count)]
+    return {str(name): (across, values[:, agent]) for agent, name in enumerate(names)}
 
 
 def _by_name(histories: History | Mapping[str, History]) -> Mapping[str, History]:

@@ -32,6 +32,7 @@ from consensus.problems.sample_shapes import check_labels, fitted_loss
 from consensus.problems.shared import SharedProblem
 from consensus.regularizers import Regularizer
 from consensus.workers.shared_memory import SharedArray
+from topologies import _names
 
 _TRIED = 3  # samples of the first agent
 _AGAIN, _OFTEN = 64, 512  # items of all agents that are read again, and if random numbers are drawn on the way
@@ -262,8 +263,9 @@ def _targets_of_constant_items(shards: LazyShards) -> list[np.ndarray]:
         for _ in range(-(-least // sum(len(own) for _, own in groups))):
             for group, (_, first) in zip(groups, read, strict=True):
                 if _digest(shards, *group)[1] != first:
+                    name = _names.agent(shards.rows[group[0]], shards.labels)
                     raise ValueError(
-                        f"items of the dataset of agent {shards.rows[group[0]]} must be the same whenever they are read: leave "
+                        f"items of the dataset of {name} must be the same whenever they are read: leave "
                         "random augmentation to the module, which draws by seed, agent and round"
                     )
     return [targets for targets, _ in read]

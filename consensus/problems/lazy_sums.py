@@ -13,6 +13,7 @@ from consensus.problems.batch import Batch, checked
 from consensus.problems.draws import by_agent, of_batches, trains_apart
 from consensus.problems.model import Problem
 from consensus.problems.sums import ChunkFunction, SampleSums, added_up
+from topologies import _names
 
 
 class LazySums(SampleSums):
@@ -125,8 +126,9 @@ class LazySums(SampleSums):
             if real.any():
                 inputs, targets = self.shards.read(agent, places[row, real])
                 if inputs.shape[1:] != self._sample or targets.shape[1] != self._columns:
+                    name = _names.agent(self.shards.rows[agent], self.shards.labels)
                     raise ValueError(
-                        f"samples of agent {self.shards.rows[agent]} must have features {self._sample} and {self._columns} "
+                        f"samples of {name} must have features {self._sample} and {self._columns} "
                         f"targets, as those of the first agent; got {inputs.shape[1:]} and {targets.shape[1]}"
                     )
                 x[row, real], d[row, real] = inputs, self._checked(agent, targets)
@@ -142,5 +144,5 @@ class LazySums(SampleSums):
         try:
             self.loss.check(d, outputs)
         except ValueError as error:
-            raise ValueError(f"targets of agent {self.rows[agent]} do not fit: {error}") from error
+            raise ValueError(f"targets of {_names.agent(self.rows[agent], self.shards.labels)} do not fit: {error}") from error
         return d

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import numpy as np
@@ -28,7 +29,7 @@ class Linearizable(Protocol):
 
     Attributes
     ----------
-    agents, network_size, parameters, dtype, rows, regularizer, work, cache
+    agents, network_size, parameters, dtype, rows, labels, regularizer, work, cache
         As in :class:`consensus.problems.BaseProblem`.
     model : Model
         The model f.
@@ -54,6 +55,7 @@ class Linearizable(Protocol):
     parameters: int
     dtype: np.dtype
     rows: Int[np.ndarray, " agents"]
+    labels: tuple[Hashable, ...] | None
     regularizer: Regularizer
     work: Work
     cache: Cache

@@ -1,8 +1,8 @@
 """A solver under attack by Byzantine agents."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import Self, TypeAlias, cast
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from consensus import _checks
 from consensus.communication import Messages, Network
 from consensus.solvers.changed_network import Block, ChangedNetwork, MessageWrapper
 from consensus.solvers.needs import Needs
+from topologies import _names
 from topologies.schedules import ScheduleLike
 
 AttackFunction: TypeAlias = Callable[[Messages, np.ndarray], np.ndarray]
@@ -32,8 +33,8 @@ class Attack(MessageWrapper):
     ----------
     solver : Solver
         The solver, such as ``CSPlus(DGD(0.1), byzantine_weight=0.2)``. An attack is the outermost wrapper.
-    byzantine : sequence of int
-        Numbers of the Byzantine agents; at least one agent must be honest.
+    byzantine : sequence of int or str
+        The Byzantine agents: their numbers, or their names in the run; at least one agent must be honest.
     attack : callable
         :class:`SignFlip`, :class:`ALIE`, :class:`IPM`, :class:`Dissensus`, or a function of your own.
 
@@ -42,7 +43,7 @@ class Attack(MessageWrapper):
     ValueError
         If ``byzantine`` does not name different agents of the network, or names all of them.
     TypeError
-        If ``solver`` cannot be wrapped, ``byzantine`` is not a list of numbers, or ``attack`` is not a function.
+        If ``solver`` cannot be wrapped, ``byzantine`` is not a list of numbers or names, or ``attack`` is not a function.
 
     Examples
     --------
@@ -54,11 +55,13 @@ class Attack(MessageWrapper):
     (2, 4)
     """
 
-    byzantine: Sequence[int]
+    byzantine: Sequence[int | str]
     attack: AttackFunction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "byzantine", byzantine_agents(self.byzantine))
+        named = isinstance(self.byzantine, list | tuple) and any(isinstance(agent, str) for agent in self.byzantine)
+        # Names become numbers where the run's agents are known.
+        object.__setattr__(self, "byzantine", tuple(self.byzantine) if named else byzantine_agents(self.byzantine, None))
         super().__post_init__()
         if not callable(self.attack) or isinstance(self.attack, type):
             raise TypeError(f"attack must be a function, or an object such as SignFlip(); got {_checks.shown(self.attack)}")
@@ -69,23 +72,28 @@ class Attack(MessageWrapper):
 
     def check_network(self, schedule: ScheduleLike) -> None:
         super().check_network(_checks.schedule(schedule))
-        if self.byzantine and self.byzantine[-1] >= schedule.agents:
-            raise ValueError(f"byzantine must be among 0 .. {schedule.agents - 1}; got {list(self.byzantine)}")
-        if len(self.byzantine) == schedule.agents:
+        found = byzantine_agents(self.byzantine, getattr(schedule, "labels", None))
+        if found and found[-1] >= schedule.agents:
+            raise ValueError(f"byzantine must be among 0 .. {schedule.agents - 1}; got {list(found)}")
+        if len(found) == schedule.agents:
             raise ValueError(f"byzantine must leave an honest agent; got all of 0 .. {schedule.agents - 1}")
 
+    def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
+        return replace(super().matched(order, labels), byzantine=byzantine_agents(self.byzantine, labels))
+
     def around(self, network: Network) -> Network:
-        return cast(Network, AttackedNetwork(network, list(self.byzantine), self.attack))
+        return cast(Network, AttackedNetwork(network, cast(list[int], list(self.byzantine)), self.attack))
 
 
-def byzantine_agents(numbers: Sequence[int]) -> tuple[int, ...]:
-    """Return agents' numbers in ascending order; raise ``TypeError`` or ``ValueError`` unless they are different numbers."""
+def byzantine_agents(agents: Sequence[int | str], labels: Sequence[Hashable] | None) -> tuple[int, ...]:
+    """Return agents' numbers in ascending order, those of names by ``labels``; raise an error unless they differ."""
+    numbers = _names.places("byzantine", agents, labels) if isinstance(agents, list | tuple) else agents
     found = _checks.dense("byzantine", numbers)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise TypeError(f"byzantine must be agents' numbers, such as [2, 5]; got {_checks.shown(numbers)}")
+        raise TypeError(f"byzantine must be agents' numbers, such as [2, 5], or names; got {_checks.shown(agents)}")
     different = np.unique(found)
     if len(different) < len(found) or (found.size and different[0] < 0):
-        raise ValueError(f"byzantine must be different agents, numbers from 0; got {_checks.shown(numbers)}")
+        raise ValueError(f"byzantine must be different agents, numbers from 0; got {_checks.shown(agents)}")
     return tuple(different.tolist())
 
 

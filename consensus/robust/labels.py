@@ -10,7 +10,7 @@ from consensus.data import Shards
 from consensus.robust.attack import byzantine_agents
 
 
-def flip_labels(shards: Shards, byzantine: Sequence[int], classes: int | None = None) -> Shards:
+def flip_labels(shards: Shards, byzantine: Sequence[int | str], classes: int | None = None) -> Shards:
     """Return shards in which some agents have wrong targets: the label-flip attack.
 
     Targets y become ``classes - 1 - y``, or ``-y`` for regression. The agents follow the method on these data. Pass the others
@@ -20,8 +20,8 @@ def flip_labels(shards: Shards, byzantine: Sequence[int], classes: int | None = 
     ----------
     shards : Shards
         Shards of all agents, or of some.
-    byzantine : sequence of int
-        Numbers in the network of the agents whose targets are flipped.
+    byzantine : sequence of int or str
+        The agents whose targets are flipped: their numbers in the network, or names of ``shards.labels``.
     classes : int, optional
         Number of classes, 2 for labels 0 and 1; None for regression.
 
@@ -35,7 +35,7 @@ def flip_labels(shards: Shards, byzantine: Sequence[int], classes: int | None = 
     ValueError
         If ``byzantine`` does not name different agents of the network, or targets are not among the ``classes``.
     TypeError
-        If ``byzantine`` is not a list of numbers, or ``shards`` are not shards.
+        If ``byzantine`` is not a list of numbers or names, or ``shards`` are not shards.
 
     References
     ----------
@@ -49,7 +49,8 @@ def flip_labels(shards: Shards, byzantine: Sequence[int], classes: int | None = 
     >>> flip_labels(shards, byzantine=[1], classes=3).targets[..., 0].tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    shards, agents = _checks.shards(shards), byzantine_agents(byzantine)
+    shards = _checks.shards(shards)
+    agents = byzantine_agents(byzantine, shards.labels)
     if agents and agents[-1] >= shards.network_size:
         raise ValueError(f"byzantine must be among 0 .. {shards.network_size - 1}; got {list(agents)}")
     real = shards.weights > 0

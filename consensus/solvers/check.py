@@ -15,6 +15,7 @@ from consensus.regularizers.base import Regularizer
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
 from consensus.surrogates import FullLinearization
+from topologies import _names
 from topologies.analysis import parts
 from topologies.schedules import ScheduleLike, is_static
 
@@ -180,7 +181,8 @@ def _check_batches(who: str, batch: int | Minibatches | None, problem: Any) -> N
             if has_buffers(model)
             else "give every agent two at least"
         )
-        raise ValueError(f"{who_needs} two samples or more, and agent {problem.rows[sizes.argmin()]} has one: {remedy}")
+        agent = _names.agent(problem.rows[sizes.argmin()], problem.labels)
+        raise ValueError(f"{who_needs} two samples or more, and {agent} has one: {remedy}")
     if isinstance(rule, Minibatches) and rule.least(problem) < least:
         raise ValueError(
             f"{who_needs} two samples or more, and {who} with batch={batch} draws single ones: take another "

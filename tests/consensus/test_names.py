@@ -1,6 +1,7 @@
 """Names of agents through a run: the network's agents are those of the data with the same names."""
 
 import dataclasses
+import os
 
 import networkx as nx
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 import consensus
 import topologies
 from consensus.asynchronous import ASYSONATA, Simulated
-from consensus.robust import Attack, SignFlip
+from consensus.local import CVXPYSolver, Exact
+from consensus.plotting import convergence
+from consensus.robust import Attack, SignFlip, flip_labels
 from consensus.solvers import DGD, EXTRA, NEXT, GradientTracking, Personalised
-from consensus.surrogates import PartialLinearization
+from consensus.surrogates import FullLinearization, PartialLinearization
 
 RNG = np.random.default_rng(5)
 NAMES = [
@@ -246,6 +249,59 @@ def test_byzantine_agents_are_numbered_as_the_data():
             for g in (GRAPH, HAND)
         )
     )
+
+
+def test_byzantine_agents_and_outages_are_named():
+    named, numbered = (Attack(DGD(0.01), byzantine, SignFlip()) for byzantine in ([NAMES[6], NAMES[2]], [2, 6]))
+    found, wanted = (consensus.solve(problem(), GRAPH, solver, rounds=3) for solver in (named, numbered))
+    same(found, wanted)
+    assert found.honest.tolist() == [0, 1, 3, 4, 5, 7]
+    assert str(topologies.check(GRAPH, named)) == str(topologies.check(GRAPH, numbered))
+    shards = problem().shards
+    np.testing.assert_array_equal(flip_labels(shards, [NAMES[1]]).targets, flip_labels(shards, [1]).targets)
+    away = topologies.AgentFailure(topologies.Static(GRAPH), [(NAMES[3], 1, 4)])
+    assert away.away(2) == (list(GRAPH).index(NAMES[3]),)
+    for use in (
+        lambda: consensus.solve(problem(), GRAPH, Attack(DGD(0.01), ["Ulm"], SignFlip()), rounds=1),
+        lambda: flip_labels(shards, ["Ulm"]),
+        lambda: topologies.AgentFailure(topologies.Static(GRAPH), [("Ulm", 0, 1)]),
+    ):
+        with pytest.raises(ValueError, match=r"^(byzantine|outages\[0\]) names 'Ulm', but the agents are '"):
+            use()
+    with pytest.raises(ValueError, match=r"^byzantine names 'Ulm', but agents have no names here"):
+        consensus.solve(problem(None), topologies.ring(8), Attack(DGD(0.01), ["Ulm"], SignFlip()), rounds=1)
+
+
+def test_errors_name_agents():
+    impossible = CVXPYSolver(constraints=lambda w: [w >= 1, w <= 0])
+    with pytest.raises(consensus.LocalSolveError, match=rf"^round 1, agent 0 \('{NAMES[0]}'\): its local problem is "):
+        consensus.solve(problem(), GRAPH, NEXT(FullLinearization(1.0), 0.1, local=impossible), rounds=1)
+    rough = NEXT(PartialLinearization(1e-9), 0.1, local=Exact(iterations=1))
+    features = [[-1000.0], [-1.0], [1.0], [1000.0]]
+    shards = consensus.Shards.from_list({"Gmunden": (features[:2], [0, 1]), "Steyr": (features[2:], [0, 1])})
+    classes = consensus.Problem(consensus.Linear(1), consensus.LogisticLoss(), shards)
+    with pytest.warns(consensus.errors.UnfinishedWarning, match=r"of agent \d \('(Gmunden|Steyr)'\) was not solved"):
+        consensus.solve(classes, topologies.complete(2), rough, rounds=3)
+    with pytest.raises(ValueError, match=r"those of agent 1 \('Steyr'\) have \(3,\)"):
+        consensus.Shards.from_list({"Gmunden": (np.ones((2, 2)), [0, 1]), "Steyr": (np.ones((2, 3)), [0, 1])})
+
+
+def test_errors_name_the_agents_of_a_lost_worker():
+    main = os.getpid()
+
+    def gradient(w):
+        return 2 * w if os.getpid() == main else os._exit(1)
+
+    costs = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, gradient, agents=8, parameters=1)
+    engine = consensus.engines.Processes(workers=2)
+    with pytest.raises(consensus.WorkerError, match=rf"^worker \d \(agents \d to \d: '({'|'.join(NAMES)})', .*\) died in"):
+        consensus.solve(costs, HAND, DGD(0.1), rounds=2, engine=engine)
+
+
+def test_curves_of_agents_are_named():
+    history = consensus.solve(problem(), GRAPH, DGD(0.05), rounds=3, agent_objectives=True, record_every=1).history
+    legend = convergence(history, y="agent_objective").get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == NAMES
 
 
 def test_times_of_agents_are_in_the_order_of_the_data_and_those_of_pairs_in_that_of_the_network():

@@ -1,6 +1,6 @@
 """Schedules with outages of agents."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice
 from typing import TypeAlias, cast
 
@@ -8,13 +8,13 @@ import networkx as nx
 import numpy as np
 from scipy import sparse
 
-from topologies import _checks
+from topologies import _checks, _names
 from topologies._checks import integer
 from topologies.schedules.base import Schedule
 from topologies.schedules.lost_messages import Sums, sums_option, take_apart, without
 from topologies.schedules.protocols import GraphSchedule, UnionSchedule, is_static
 
-Outage: TypeAlias = tuple[int, int, int | None]
+Outage: TypeAlias = tuple[int | str, int, int | None]
 
 
 class AgentFailure(Schedule):
@@ -29,7 +29,8 @@ class AgentFailure(Schedule):
     schedule : schedule
         Schedule with graphs, such as those of this package.
     outages : iterable of (agent, first, last)
-        The agent is disconnected in the rounds first <= n < last; a `last` of None means for ever. Outages may overlap.
+        The agent, a number or a name of the schedule's `labels`, is disconnected in the rounds first <= n < last; a `last` of
+        None means for ever. Outages may overlap.
     preserve : {"columns", "rows"}, optional
         Sums to preserve, as in `topologies.LinkFailure`.
 
@@ -57,7 +58,7 @@ class AgentFailure(Schedule):
         self.schedule, self.agents = _checks.schedule(schedule, also=("graph",)), schedule.agents
         if not isinstance(outages, Iterable) or (isinstance(outages, np.ndarray) and outages.ndim == 0):
             raise TypeError(f"outages must be a list of (agent, first, last), got {_checks.shown(outages)}")
-        self.outages = tuple(_outage(k, outage, self.agents) for k, outage in enumerate(outages))
+        self.outages = tuple(_outage(k, outage, self.agents, self.labels) for k, outage in enumerate(outages))
         self.preserve = sums_option(preserve)
         # The set of disconnected agents changes only where an outage begins or ends; equal sets share a number.
         agent, first, last = np.array(self.outages, dtype=float).reshape(-1, 3).T
@@ -136,13 +137,14 @@ class AgentFailure(Schedule):
         return kept
 
 
-def _outage(place: int, outage: Outage, agents: int) -> Outage:
+def _outage(place: int, outage: Outage, agents: int, labels: Sequence[Hashable] | None) -> tuple[int, int, int | None]:
     name = f"outages[{place}]"
     try:
         agent, first, last = outage
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be (agent, first, last), got {outage!r}") from None
-    agent, first = integer(f"the agent of {name}", agent, 0), integer(f"the first round of {name}", first, 0)
+    agent = integer(f"the agent of {name}", cast(int, _names.places(name, [agent], labels)[0]), 0)
+    first = integer(f"the first round of {name}", first, 0)
     if agent >= agents:
         raise ValueError(f"{name} names agent {agent}, but the agents are 0, ..., {agents - 1}")
     return agent, first, last if last is None else integer(f"the last round of {name}", last, first + 1)
