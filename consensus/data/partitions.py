@@ -153,8 +153,8 @@ def _members(
     """Return the samples of each agent, as places in ``y``."""
     samples = len(y)
     if group is not None:
-        if scheme != "iid":
-            raise ValueError(f"groups replace a scheme, and go with no scheme; got scheme={scheme!r}")
+        if scheme != "iid" or sizes is not None:
+            raise ValueError(f"groups replace a scheme, and go with no scheme or sizes; got scheme={scheme!r}, sizes={sizes!r}")
         return owned(group, agents)
     if agents is None:
         raise ValueError("agents must be given, or groups, which assign each sample; got neither")

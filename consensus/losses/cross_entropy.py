@@ -220,7 +220,9 @@ class CrossEntropy(Loss):
             wrong = np.argwhere(counted & ~np.isin(labels, np.arange(classes)))
             where = f"; the first that is none is {labels[tuple(wrong[0])]:g}, of sample {wrong[0, 0]}" if len(wrong) else ""
             ignored = "" if self.ignore_index is None else f", or ignore_index={self.ignore_index}"
+            number = 1 < len(found) == classes  # these numbers are the names of as many classes as there are outputs
+            remedy = "; numpy.unique(y, return_inverse=True)[1] numbers them from 0" if number and columns == 1 else ""
             raise ValueError(
                 f"CrossEntropy takes integer classes 0 .. K - 1 for a model with K >= 2 outputs{ignored}; "
-                f"got classes {np.array2string(found, threshold=6)} and {outputs} output(s){where}"
+                f"got classes {np.array2string(found, threshold=6)} and {outputs} output(s){where}{remedy}"
             )

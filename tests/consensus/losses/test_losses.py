@@ -164,6 +164,12 @@ def test_targets_that_would_broadcast_are_refused(loss):
         (LogisticLoss(), [[0.0], [0.5]], 1, r"LogisticLoss takes targets in \{0, 1\}; got \[0\. +0\.5\]"),
         (CrossEntropy(), np.zeros((5, 3)), 3, r"CrossEntropy takes one integer class per sample.*got 3 columns.*argmax"),
         (CrossEntropy(), [[0], [3]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[0 3\] and 3 output"),
+        (
+            CrossEntropy(),
+            [[1], [2], [3]],
+            3,
+            r"got classes \[1 2 3\] and 3 output\(s\); .*unique\(y, return_inverse=True\)\[1\] numbers",
+        ),
         (CrossEntropy(), [[-1], [1]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[-1 +1\]"),
         (CrossEntropy(), [[0.0], [1.5]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[0\. +1\.5\]"),
         (CrossEntropy(), np.zeros((5, 1)), 1, r"K >= 2 outputs; got classes \[0\.\] and 1 output"),
