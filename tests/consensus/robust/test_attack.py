@@ -71,7 +71,7 @@ def test_attacks_that_are_rejected():
         with pytest.raises(ValueError, match=r"byzantine must be different agents, numbers from 0; got"):
             Attack(DGD(0.1), byzantine, SignFlip())
     for byzantine in ([0.5], "12", 3, [[1]], {1, 2}):
-        with pytest.raises(TypeError, match=r"byzantine must be agents' numbers, such as \[2, 5\]; got"):
+        with pytest.raises(TypeError, match=r"byzantine must be agents' numbers, such as \[2, 5\], or names; got"):
             Attack(DGD(0.1), byzantine, SignFlip())
     for attack in (SignFlip, "sign", None):
         with pytest.raises(TypeError, match=r"attack must be a function, or an object such as SignFlip\(\); got"):
