@@ -1,8 +1,11 @@
 """PyTorch's settings within calls of its functions."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
+
+GENERATORS_LOCK = threading.RLock()  # whoever sets or watches the process's global generators: one thread at a time
 
 
 @contextmanager

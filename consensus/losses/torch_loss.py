@@ -16,7 +16,7 @@ import numpy as np
 
 from consensus import _checks, _extras
 from consensus._contents import digest
-from consensus._torch import one_thread
+from consensus._torch import GENERATORS_LOCK, one_thread
 from consensus.losses.arrays import columns_of, scores
 from consensus.losses.base import Loss
 from consensus.losses.softmax import by_label, of_samples
@@ -305,13 +305,13 @@ class TorchLoss(Loss):
     def _check_call(self, f: np.ndarray, d: np.ndarray) -> None:
         """Raise an error if a call fails, draws random numbers, counts on earlier ones, or has a gradient in other tensors."""
         torch = _loaded()
-        before = torch.get_rng_state()
         outputs, labels = self._tensors(f, d)
-        with one_thread(torch):
+        with GENERATORS_LOCK, one_thread(torch):
+            before = torch.get_rng_state()
             first = self._called(outputs.requires_grad_(), labels)
             again = self._called(*self._tensors(f, d))
-        drawn = not torch.equal(before, torch.get_rng_state())
-        torch.set_rng_state(before)
+            drawn = not torch.equal(before, torch.get_rng_state())
+            torch.set_rng_state(before)
         if drawn or not torch.equal(first.detach().nan_to_num(), again.detach().nan_to_num()):
             why = "draws random numbers" if drawn else "returns another value when it is called again"
             raise _Unfit(f"{self} {why}: it must depend on outputs and targets alone; what is random belongs into the module")

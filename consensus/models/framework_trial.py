@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 
 from consensus import _checks
+from consensus._torch import GENERATORS_LOCK
 
 Generators: TypeAlias = dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]  # each has states of its own type
 Result = TypeVar("Result")
@@ -51,16 +52,17 @@ class Triable(Protocol):
 @contextmanager
 def watched(generators: Generators) -> Iterator[Callable[[], list[str]]]:
     """Yield a function that returns the generators that were drawn from; afterwards these go on as if nothing had been."""
-    before = {name: read() for name, (read, _) in generators.items()}
 
     def drawn() -> list[str]:
         return [name for name, (read, _) in generators.items() if pickle.dumps(read()) != pickle.dumps(before[name])]
 
-    try:
-        yield drawn
-    finally:
-        for name in drawn():
-            generators[name][1](before[name])
+    with GENERATORS_LOCK:
+        before = {name: read() for name, (read, _) in generators.items()}
+        try:
+            yield drawn
+        finally:
+            for name in drawn():
+                generators[name][1](before[name])
 
 
 def tried(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consensus import _checks
+from consensus.models.torch_draws import seeded
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -33,8 +34,7 @@ def checked_device(torch: ModuleType, device: object) -> str:
 
 def made(torch: ModuleType, make: Callable[[], nn.Module], seed: int) -> nn.Module:
     """Return a module made by the user's function under ``seed``; PyTorch's generator goes on as if nothing had been drawn."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with seeded(torch, seed):
         module = make()
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"module must be a torch.nn.Module, or a function that makes one; it made {_checks.shown(module)}")

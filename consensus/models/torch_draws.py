@@ -1,21 +1,20 @@
 """PyTorch's generator under a seed of our own, for modules that draw random numbers."""
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, ModuleType
 
 import numpy as np
 
-_LOCK = threading.RLock()  # layers draw from the process's generator alone: one thread at a time has it
+from consensus._torch import GENERATORS_LOCK
 
 
 @contextmanager
 def seeded(torch: ModuleType, seed: int) -> Iterator[None]:
     """Let PyTorch's generator begin at ``seed``; afterwards it goes on as if nothing had been drawn."""
     generator = torch.default_generator
-    with _LOCK:
+    with GENERATORS_LOCK:  # layers draw from the process's generator alone
         before = generator.get_state()
         generator.manual_seed(seed)
         try:
