@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -171,7 +171,8 @@ def _plan(config: Config, engine: Engine, checkpoint: Folder, resume: Folder) ->
     files, folder = _files(solvers), output(config)
     where = setting(config, seed)
     options |= {"engine": engine, "test": where.test}
-    places = engine.broadcast(lambda: _places(config, folder, files, checkpoint, resume))
+    resumed = engine.broadcast(lambda: _resumed(config, folder, files, checkpoint, resume))
+    places = _places(files, checkpoint, resume, resumed)  # no rank tells another one a path
     return _Plan(where, solvers, options, folder, files, places)
 
 
@@ -208,10 +209,8 @@ def _files(labels: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _places(
-    config: Config, folder: Path, files: dict[str, str], checkpoint: Folder, resume: Folder
-) -> dict[str, dict[str, Path]]:
-    """Return ``{label: arguments}`` for checkpoints, with all folders made and writable."""
+def _resumed(config: Config, folder: Path, files: dict[str, str], checkpoint: Folder, resume: Folder) -> list[str]:
+    """Make all folders, which must be writable; return the labels of solvers that have a checkpoint to be resumed."""
     for name, place, key in (("folder", folder, ("output", "folder")), ("checkpoint", checkpoint, ())):
         try:
             if place is not None:
@@ -219,16 +218,26 @@ def _places(
                 tempfile.TemporaryFile(dir=place).close()
         except OSError as error:
             raise config.error(key, f"{name} must be a folder that can be written, not {place}: {error.strerror}") from error
-    found = {label: {} if checkpoint is None else {"checkpoint": Path(checkpoint, f"{files[label]}.ckpt")} for label in files}
-    if resume is not None:
-        there = {label: Path(resume, f"{files[label]}.ckpt") for label in files}
-        if not any(path.is_file() for path in there.values()):
-            raise config.error(
-                (), f"{resume} has no checkpoint of {', '.join(files)}: it would be {next(iter(there.values()))}"
-            )
-        for label, path in there.items():
-            found[label] |= {"resume": path} if path.is_file() else {}
+    if resume is None:
+        return []
+    there = {label: Path(resume, f"{files[label]}.ckpt") for label in files}
+    found = [label for label, path in there.items() if path.is_file()]
+    if not found:
+        raise config.error((), f"{resume} has no checkpoint of {', '.join(files)}: it would be {next(iter(there.values()))}")
     return found
+
+
+def _places(files: dict[str, str], checkpoint: Folder, resume: Folder, resumed: Sequence[str]) -> dict[str, dict[str, Path]]:
+    """Return ``{label: arguments}`` for checkpoints."""
+    named = {"checkpoint": (checkpoint, files), "resume": (resume, resumed)}
+    return {
+        label: {
+            name: Path(folder, f"{file}.ckpt")
+            for name, (folder, labels) in named.items()
+            if folder is not None and label in labels
+        }
+        for label, file in files.items()
+    }
 
 
 def _check(config: Config, plan: _Plan) -> None:

@@ -43,14 +43,14 @@ def agree(tables: Sequence[OwnTable], first: int, exchange: Exchanges) -> Agreem
     _reject(tables, first, [own is None for own in names])
     columns = [own or () for own in names]
     _check_columns(columns)
-    kinds = exchange(
+    kinds: list[Any] = exchange(
         "kinds",
         "target, which columns are categories, share of test rows, how missing values and others are treated",
-        [table.kinds for table in tables],
-        lambda own: 7 + len(own.categories) + len(own.others) + len(own.indicators) if own else 0,
+        [None if (own := table.kinds) is None else tuple(own) for table in tables],
+        lambda own: 7 + sum(len(part) for part in own if isinstance(part, list)) if own else 0,
     )
     _reject(tables, first, [own is None for own in kinds])
-    agreed = [own for own in kinds if own is not None]
+    agreed = [Kinds(*own) for own in kinds if own is not None]
     _check_kinds(agreed)
     first_owner, target = agreed[0], agreed[0].target
     features = [name for name in columns[0] if name not in first_owner.others and name not in target]

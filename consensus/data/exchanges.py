@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from consensus import _typed
 
 if TYPE_CHECKING:
     import pandas
@@ -50,7 +51,7 @@ class Exchanges:
     def __call__(self, name: str, reveals: str, items: Sequence[T], numbers: Callable[[T], int] = lambda _: 1) -> list[T]:
         """Return the items of all owners; ``numbers`` counts what is in one."""
         everyone = self.engine.allgather(items)
-        size = sum(len(pickle.dumps(item)) for item in everyone)
+        size = sum(len(_typed.pack(item)) for item in everyone)
         self._rows.append((name, reveals, sum(map(numbers, everyone)), size))
         return everyone
 

@@ -21,7 +21,7 @@ from consensus.engines.all_ranks import AllRanks
 from consensus.engines.base import Engine
 from consensus.engines.halo import HaloNetwork
 from consensus.engines.protocols import Problem, Solver
-from consensus.engines.ranks import Ranks
+from consensus.engines.ranks import Ranks, pack
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.states import Begin
 from consensus.engines.transport import Transport
@@ -160,7 +160,9 @@ class RankEngine(Engine):
     def broadcast(self, function: Callable[[], T]) -> T:
         def outcome() -> tuple[T | None, Exception | None]:
             try:
-                return function(), None
+                value = function()
+                pack(value)  # an error now is one on all ranks
+                return value, None
             except Exception as caught:
                 return None, caught
 

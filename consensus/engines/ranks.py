@@ -1,6 +1,5 @@
 """Ranks that wait for one another with a timeout, and name the ranks that are late."""
 
-import pickle
 import platform
 import sys
 import traceback
@@ -10,15 +9,27 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from consensus import _typed
+from consensus.best import Best
+from consensus.checkpoint import Checkpoint
+from consensus.checkpoint_parts import Part
 from consensus.engines.routes import routes
 from consensus.engines.transport import COLLECTED, ENDS, GOES_ON, MIXED, WAITS, LostRank, Pairs, Pending, Transport
 from consensus.errors import WorkerError
+from consensus.history import History, restored
 from consensus.workers import waiting
 
 T = TypeVar("T")
+_RECORDS: _typed.Records = {kind.__name__: (kind, tuple, kind) for kind in (Best, Checkpoint, Part)}
+_RECORDS = {**_RECORDS, "History": (History, lambda history: history.__reduce__()[1], restored)}
 _SPINS = 200  # polls of a message before a waiting rank offers its core to others
 _MOMENT = 1.0  # seconds for notes between ranks that wait to arrive
 _FORWARDING = 0.2  # seconds for mpiexec or torchrun to pass on the output
+
+
+def pack(value: object) -> bytes:
+    """Return a value as ranks send it: see :func:`consensus._typed.pack`; they know histories and checkpoints, too."""
+    return _typed.pack(value, _RECORDS)
 
 
 class Ranks:
@@ -79,11 +90,12 @@ class Ranks:
             self.wait(self.transport.exchange(kind, receives, sends))
 
     def allgather(self, value: object) -> list[Any]:
-        """Return the values of all ranks, in order; they are pickled."""
-        content = np.frombuffer(pickle.dumps(value), np.uint8)
+        """Return the values of all ranks, in order, of the types that :func:`pack` takes."""
+        content = np.frombuffer(pack(value), np.uint8)
         sizes = self.allgather_rows(np.array([content.size]), np.ones(self.size, np.int64))
         whole = self.allgather_rows(content, sizes)
-        return [pickle.loads(part.data) for part in np.split(whole, np.cumsum(sizes)[:-1])]
+        parts = np.split(whole, np.cumsum(sizes)[:-1])
+        return [self._unpacked(rank, part) for rank, part in enumerate(parts)]
 
     def allgather_rows(self, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return the rows of all ranks, in order, of which each has ``counts[rank]``; they travel to each machine once."""
@@ -121,15 +133,21 @@ class Ranks:
         return value
 
     def broadcast(self, value: T | None) -> T:
-        """Return rank 0's value on all ranks; it is pickled."""
-        content = np.array(bytearray(pickle.dumps(value) if self.me == 0 else b""), np.uint8)
+        """Return rank 0's value on all ranks, of the types that :func:`pack` takes."""
+        content = np.array(bytearray(pack(value) if self.me == 0 else b""), np.uint8)
         size = np.array([content.size])
         self.wait(self.transport.broadcast(size))
         if self.me:
             content = np.empty(size[0], np.uint8)
         self.wait(self.transport.broadcast(content))
-        received: T = pickle.loads(content.data)
+        received: T = self._unpacked(0, content)
         return received
+
+    def _unpacked(self, rank: int, content: np.ndarray) -> Any:  # noqa: ANN401  # of the types that ranks send
+        try:
+            return _typed.unpack(content.data, _RECORDS)
+        except ValueError as error:
+            raise WorkerError(f"{self.names[rank]} sent what this version of the package does not: {error}") from error
 
     def wait(self, pending: Pending) -> None:
         """Wait until messages have been sent and received.
