@@ -203,26 +203,44 @@ class History(dict[str, np.ndarray]):
         import pandas
 
         flat: dict[str, np.ndarray] = {}
-        for name, column in ((name, self[name]) for name in self):
-            flat |= {name: column} if column.ndim == 1 else {f"{name}_{agent}": part for agent, part in self.of_agents(column)}
+        for name in self:
+            several = np.ndim(self[name]) > 1
+            flat |= {f"{name}_{agent}": part for agent, part in self.of_agents(name).items()} if several else {name: self[name]}
         return pandas.DataFrame(flat)
 
-    def of_agents(self, column: np.ndarray) -> list[tuple[Hashable, np.ndarray]]:
-        """Return the name, or number, and the values of each agent in a column (rows, agents).
+    def of_agents(self, column: str) -> dict[Hashable, np.ndarray]:
+        """Return the values of each agent in a column, by the agents' names, or numbers where they have none.
 
         Parameters
         ----------
-        column : ndarray (rows, agents)
-            Such as ``history["agent_objective"]``.
+        column : str
+            A column (rows, agents), such as ``"agent_objective"``.
 
         Returns
         -------
-        list of (name, ndarray (rows,))
+        dict of ndarray (rows,)
             One for each agent.
+
+        Raises
+        ------
+        ValueError
+            If it is no such column.
+
+        Examples
+        --------
+        >>> import numpy as np, consensus
+        >>> history = consensus.History(labels=("Oslo", "Rome"))
+        >>> history.append({"round": 0, "agent_objective": np.array([2.0, 3.0])})
+        >>> history.of_agents("agent_objective")
+        {'Oslo': array([2.]), 'Rome': array([3.])}
         """
-        count = column.shape[1]
+        values = np.asarray(self[column]) if isinstance(column, str) and column in self else np.empty(0)
+        if values.ndim != 2:
+            known = [name for name in self if np.ndim(self[name]) == 2]
+            raise ValueError(f"column must have a number for each agent, one of {known}; got {_checks.shown(column)}")
+        count = len(values.T)
         names = self.labels if self.labels is not None and len(self.labels) == count else range(count)
-        return list(zip(names, column.T, strict=True))
+        return dict(zip(names, values.T, strict=True))
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str]) -> "History":

@@ -96,6 +96,8 @@ class Dataset:
     time: np.ndarray | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.target, tuple) or not all(isinstance(name, str) for name in self.target):
+            raise TypeError(f"target must be a tuple of names of columns, such as ('sales',); got {_checks.shown(self.target)}")
         object.__setattr__(self, "X", Labelled.of(self.X, self.columns))
         about = Target(self.target, self.classes) if self.target or self.classes is not None else None
         object.__setattr__(self, "y", Labelled.of(self.y, about))

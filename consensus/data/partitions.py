@@ -111,11 +111,11 @@ def partition(
     samples, targets, groups, sample_weight = unpacked(X, y, groups=groups, sample_weight=sample_weight)
     samples, columns = complete("X", samples)
     targets, known = coded("y", targets)
+    _checks.choice("scheme", scheme, SCHEMES)
     if classes is not None and scheme != "dirichlet":
         raise ValueError(f"classes goes with scheme='dirichlet' and with no other; got scheme={scheme!r}, classes={classes!r}")
     by_class = _checks.flag("classes", classes) if classes is not None else True if known is not None else None
     X, y = arrays(samples, targets)
-    _checks.choice("scheme", scheme, SCHEMES)
     names, group = ([], None) if groups is None else numbered(groups, len(X))
     if sample_weight is None:
         members = _members(y, agents, scheme, seed, sizes, concentration, group, by_class)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,8 +100,9 @@ def convergence(
     histories, ax = _by_name(histories), _checks.axes(ax)
     offset, log, log_x = _checks.number("offset", offset), _checks.flag("log", log), _checks.flag("log_x", log_x)
     curves = {name: (_column(h, "x", x, name), _column(h, "y", y, name) - offset) for name, h in histories.items()}
-    if list(curves) == [""]:
-        curves = _of_agents(histories[""], *curves[""])
+    if list(curves) == [""] and curves[""][1].ndim == 2 and curves[""][1].shape[1] <= _NAMED:
+        across = curves[""][0]
+        curves = {_named(agent): (across, values - offset) for agent, values in histories[""].of_agents(y).items()}
     ax = ax or new_axes((6.4, 4.0))
     if log:
         ax.set_yscale("log")
@@ -128,14 +129,8 @@ def convergence(
     return ax
 
 
-def _of_agents(history: History, across: np.ndarray, values: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return a curve for each agent, by its name, of a column for each of a few agents; one without a name otherwise."""
-    if values.ndim != 2 or values.shape[1] > _NAMED:
-        return {"": (across, values)}
-    labels = getattr(history, "labels", None)
-    count = values.shape[1]
-    names = labels if labels is not None and len(labels) == count else [f"agent {agent}" for agent in range(count)]
-    return {str(name): (across, values[:, agent]) for agent, name in enumerate(names)}
+def _named(agent: Hashable) -> str:
+    return f"agent {agent}" if isinstance(agent, int) else str(agent)
 
 
 def _by_name(histories: History | Mapping[str, History]) -> Mapping[str, History]:

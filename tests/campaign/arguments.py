@@ -107,6 +107,10 @@ SPECIAL = {
     "consensus.data.load_shards": {"folder": "files.write('shard').parent"},
     "consensus.datasets.load": {"target": "'target'"},
     "consensus.datasets.Split": {"X_scaler": "None"},
+    "consensus.History.append": {
+        "row": "consensus.solve(good.problem(), good.schedule(), rounds=1, agent_objectives=True).history.last()"
+    },
+    "consensus.History.of_agents": {"column": "'agent_objective'"},
     "consensus.History.from_csv": {"path": "files.write('history')"},
     "consensus.Problem.from_functions": {"value": "lambda w: (w**2).sum(axis=1)", "gradient": "lambda w: 2 * w"},
     "consensus.CrossEntropy": {"outputs": "good.outputs(2)", "targets": "np.zeros(6, int)"},
@@ -124,7 +128,9 @@ SPECIAL = {
     },
     "consensus.MLP": {"w": "np.full((4, 11), 0.5)", "v": "np.ones((4, 11))"},
     "consensus.regularizers.WeightedElasticNet": {"l1": "np.full(4, 0.1)", "l2": "[0.0, 1.0, 0.5, 0.0]"},
-    "consensus.partition": {"agents": "4"},
+    "consensus.partition": {"agents": "4", "y": "good.y()"},
+    "consensus.datasets.split": {"y": "good.y()"},
+    "consensus.datasets.folds": {"y": "good.y()"},
     "consensus.testing.check_robust": {"rule": "consensus.robust.NNA(good.solver(), 0.25)"},
     "consensus.solvers.Personalised": {"weights": "topologies.metropolis(good.graph())", "l": "0.5"},
     "consensus.Shards.weighted": {"agents": "np.ones(4)"},
@@ -132,6 +138,9 @@ SPECIAL = {
     "consensus.privacy.Private": {"clip": "1.0", "noise": "1.0", "gradients": "10"},
     "consensus.privacy.epsilon": {"gradients": "10", "clip": "1.0", "noise": "1.0"},
     "topologies.Temporal.from_csv": {"path": "files.write('contacts')"},
+    "topologies.Mobile.from_positions": {"positions": "np.random.default_rng(0).random((3, 4, 2))"},
+    "topologies.geometric": {"positions": "np.random.default_rng(0).random((4, 2))"},
+    "topologies.read_graph": {"path": "files.write('contacts')", "directed": "True"},
     "topologies.grid": {"rows": "2"},
     "topologies.EquiStatic": {"shifts": "2"},
     "topologies.torus": {"rows": "3", "columns": "3"},
@@ -140,4 +149,7 @@ SPECIAL = {
     "topologies.lazy": {"weights": "topologies.metropolis"},
 }  # fmt: skip
 #: Objects for the methods of classes whose constructor does not make one that is ready.
-READY = {f"consensus.estimators.Network{kind}": f"good.{kind.lower()}()" for kind in ("Classifier", "Regressor")}
+READY = {
+    "consensus.History": "consensus.solve(good.problem(), good.schedule(), rounds=1, agent_objectives=True).history",
+    **{f"consensus.estimators.Network{kind}": f"good.{kind.lower()}()" for kind in ("Classifier", "Regressor")},
+}

@@ -39,13 +39,12 @@ LEFT_OUT -= {"consensus.problems.Problem", "consensus.problems.Minibatches"}  # 
 #: Methods that an engine calls with arguments that it has checked, those that a read-only mapping refuses, and those that need
 #: a module of PyTorch.
 INNER = {
-    "active", "aggregate", "allgather", "around", "at", "average_form", "averaged", "broadcast", "buffers", "cautious_step",
-    "check", "clear", "constraints", "curvature", "curvature_root", "descended", "digests", "drop_last", "edges", "estimated",
-    "evaluated", "exchange", "expression", "gamma_for", "gram", "hold", "init", "jacobian", "jax_gradient", "last", "linearize",
-    "load",
-    "matrices", "memory", "minimise", "of", "omega", "open", "pack", "pop", "popitem", "prepare", "prox_jvp", "prox_slope",
-    "read", "report", "run", "running", "send", "sends_at", "setdefault", "share", "slices", "smooth_gradient", "smooth_value",
-    "solve",
+    "active", "aggregate", "allgather", "among_owners", "around", "at", "average_form", "averaged", "broadcast", "buffers",
+    "cautious_step", "check", "clear", "constraints", "curvature", "curvature_root", "descended", "digests", "drop_last",
+    "edges", "estimated", "evaluated", "exchange", "expression", "filled_by", "from_dict", "gamma_for", "gram", "hold",
+    "init", "jacobian", "jax_gradient", "last", "linearize", "load", "matched", "matrices", "memory", "minimise", "of",
+    "omega", "open", "pack", "pop", "popitem", "prepare", "prox_jvp", "prox_slope", "read", "report", "run", "running",
+    "samples_at_once", "send", "sends_at", "setdefault", "share", "slices", "smooth_gradient", "smooth_value", "solve",
     "split", "step", "take", "union", "update", "wake", "weights", "width",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")

@@ -16,6 +16,10 @@ def test_nothing_is_found(name):
     assert not outcome.findings, "\n".join(outcome.findings)
 
 
+def test_every_parameter_without_a_default_has_a_good_argument():
+    assert len(targets.targets()) > 150
+
+
 @pytest.mark.slow
 def test_every_callable_has_a_good_call():
     """Otherwise the campaign would test nothing."""

@@ -85,7 +85,8 @@ def read_graph(
             _checks.flag(name, value)
     kind = Path(path.removesuffix(".gz")).suffix.lower()
     if kind not in FORMATS:
-        raise ValueError(f"{path} must end in {', '.join(FORMATS)}, or one of these and .gz, so that its format is known")
+        endings = ", ".join(FORMATS)
+        raise ValueError(f"path must end in {endings}, or one of these and .gz, so that its format is known; got {path!r}")
     if (header, sep) != (None, None) and FORMATS[kind] is not _edge_list:
         raise ValueError(f"header and sep must be None for {path}: they are those of edge lists")
     try:

@@ -63,9 +63,9 @@ def sinkhorn(graph: GraphLike, weight: str | None = None) -> sparse.csr_array:
            [0.236, 0.382, 0.382]])
     """
     graph = named(graph)
+    edges = adjacency(graph) if weight is None else edge_weights(graph, weight)
     if weight is None:
         warn_of_weights(graph)
-    edges = adjacency(graph) if weight is None else edge_weights(graph, weight)
     _reject_one_way(graph, edges)
     agents = edges.shape[0]
     matrix = received(edges)
