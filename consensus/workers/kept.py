@@ -1,6 +1,7 @@
 """Worker processes that stay for one run after another."""
 
 import multiprocessing
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -10,7 +11,7 @@ from multiprocessing.synchronize import Lock
 from typing import Any
 
 from consensus._interrupts import interrupted_later
-from consensus.workers.process_group import process_group
+from consensus.workers.process_group import check_may_start, process_group
 from consensus.workers.shared_memory import send
 
 
@@ -29,12 +30,12 @@ class KeptWorkers:
         self.workers: list[BaseProcess] = []
         self.pipes: list[Connection] = []
         self.ready = False
-        self._stack, self._in_use = ExitStack(), threading.Lock()
+        self._stack, self._in_use, self._process = ExitStack(), threading.Lock(), os.getpid()
 
     @contextmanager
     def at_least(self, count: int) -> Iterator["KeptWorkers"]:
-        """Yield at least ``count`` workers for one run; other workers if these are busy with another run."""
-        if not self._in_use.acquire(blocking=False):
+        """Yield at least ``count`` workers for one run; other workers if these are another process's, or busy with a run."""
+        if self._process != os.getpid() or not self._in_use.acquire(blocking=False):
             other = KeptWorkers(self._work)
             try:
                 with other.at_least(count):
@@ -65,6 +66,7 @@ class KeptWorkers:
 
     def _start(self, count: int) -> None:
         self.stop()
+        check_may_start()
         with interrupted_later():  # a semaphore that is made, but not yet registered, would never be removed
             self.lock = multiprocessing.get_context("spawn").Lock()
         self.workers, self.pipes = self._stack.enter_context(process_group(self._work, [self.lock] * count, _stop))

@@ -150,6 +150,23 @@ def test_a_run_inside_a_run_has_workers_of_its_own(plain, forked):
     assert set(both) == {4}
 
 
+def test_a_copy_of_this_process_has_workers_of_its_own(plain, forked):
+    ours, theirs = multiprocessing.Pipe()
+
+    def copy():
+        theirs.send(plain.run(engine=engine).w)
+
+    with Processes(2) as engine:
+        plain.run(engine=engine)
+        before = workers()
+        process = multiprocessing.get_context().Process(target=copy)
+        process.start()
+        assert ours.poll(60)
+        assert (ours.recv() == plain.run().w).all()
+        process.join()
+        assert workers() == before
+
+
 def test_every_run_warns(plain, forked):
     class Warns(DGD):
         def step(self, problem, network, state):

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import uuid
-from multiprocessing import reduction, resource_tracker
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import reduction, resource_tracker, spawn
 from pathlib import Path
 
 import engine_cases
@@ -17,7 +18,9 @@ import numpy as np
 import pytest
 from engine_harness import HERE, Traces, assert_same, environment, living, read, start, wait_for
 
+from consensus.asynchronous import AsynchronousDGD, AsyncProcesses
 from consensus.engines import Processes
+from consensus.workers import process_group
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
@@ -153,6 +156,82 @@ def test_a_script_without_a_main_guard(how, mark, tmp_path):
     options = {"capture_output": True, "text": True, "timeout": 60, "env": environment(), "check": False, "cwd": tmp_path}
     done = subprocess.run([sys.executable, how], input=SCRIPT if how == "-" else None, **options)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["once", "True"], "")
+
+
+THREADS = """
+import threading, engine_cases
+from consensus.engines import Processes
+
+print("once")
+before, case, equal = (__spec__, __file__), engine_cases.special()["functions, DGD"], []
+
+def job():
+    equal.append((case.run(engine=Processes(2)).w == case.run().w).all())
+
+threads = [threading.Thread(target=job) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(all(equal), len(equal), (__spec__, __file__) == before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [["script.py"], ["-m", "script"]])
+def test_threads_of_a_script_without_a_main_guard(options, mark, tmp_path):
+    (tmp_path / "script.py").write_text(THREADS)
+    run = {"capture_output": True, "text": True, "timeout": 300, "check": False, "cwd": tmp_path}
+    done = subprocess.run([sys.executable, *options], env=environment(), **run)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["once", "True", "4", "True"], "")
+
+
+def test_the_script_is_left_out_for_this_thread_alone(monkeypatch):
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "__spec__", None)
+    monkeypatch.setattr(main, "__file__", __file__, raising=False)
+    keys, before = {"init_main_from_name", "init_main_from_path", "start_method"}, spawn.get_preparation_data
+    with process_group._script_not_rerun(), ThreadPoolExecutor(1) as other:
+        assert not keys & set(spawn.get_preparation_data("ours"))
+        assert other.submit(spawn.get_preparation_data, "theirs").result()["init_main_from_path"] == __file__
+        assert (main.__spec__, main.__file__) == (None, __file__)
+    assert spawn.get_preparation_data is before
+
+
+POOLS = """
+import multiprocessing, joblib, engine_cases
+from concurrent.futures import ProcessPoolExecutor
+
+def job(number):
+    case = engine_cases.special()["functions, DGD"]
+    try:
+        return bool((case.run(engine="processes").w == case.run().w).all())
+    except RuntimeError as error:
+        return str(error)
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        print(*pool.map(job, range(2)))
+    print(*joblib.Parallel(2)(joblib.delayed(job)(number) for number in range(2)))
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(*pool.map(job, range(1)))
+"""
+
+
+@pytest.mark.slow
+def test_inside_workers_of_pools(mark, tmp_path):
+    (tmp_path / "script.py").write_text(POOLS)
+    run = {"capture_output": True, "text": True, "timeout": 300, "check": False, "cwd": tmp_path}
+    done = subprocess.run([sys.executable, "script.py"], env=environment(), **run)
+    executor, loky, pool = done.stdout.splitlines()
+    assert (executor, loky) == ("True True", "True True")
+    assert pool.startswith("a daemonic process, such as a worker of multiprocessing.Pool, cannot start worker processes: use ")
+
+
+@pytest.mark.parametrize("engine", ["processes", "asynchronous"])
+def test_daemonic_processes_are_told_what_to_do(engine, case, mark, monkeypatch):
+    case = case if engine == "processes" else case._replace(solver=AsynchronousDGD(0.05))
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    with pytest.raises(RuntimeError, match=r"daemonic process.*ProcessPoolExecutor in place of the Pool.*engine='stacked'"):
+        case.run(engine=Processes(2) if engine == "processes" else AsyncProcesses(2))
 
 
 @pytest.mark.skipif(not Traces.folder.is_dir(), reason="shared memory has no names here")
