@@ -141,7 +141,8 @@ def dense(name: str, value: object) -> np.ndarray:
     """``value`` as an array of anything; raise ``TypeError`` if it is sparse, ``ValueError`` if entries are masked."""
     if sp.issparse(value) and hasattr(value, "shape"):
         raise TypeError(
-            f"{name} must be a dense array; got a sparse {type(value).__name__} {value.shape}: pass {name}.toarray()"
+            f"{name} must be a dense array; got a sparse {type(value).__name__} {value.shape}: pass "
+            f"{f'{name}.toarray()' if name.isidentifier() else 'what its toarray() returns'}"
         )
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         masked = np.argwhere(np.ma.getmaskarray(value)).tolist()

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from consensus import kernels
 from consensus._parallel import for_chunks
+from consensus._sparse import SparseRows
 
 _LARGE = 1 << 17  # bytes: smaller arrays come from the C library's heap, which keeps its pages
 _SIZES = 8  # of which free memory is kept
@@ -87,6 +88,8 @@ def rowwise(function: Callable[..., np.ndarray], *arrays: np.ndarray, over: np.n
 
 def taken(array: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return ``array[i, places[i]]`` for every agent i, from ``array`` (agents, most, ...) and places (agents, count)."""
+    if isinstance(array, SparseRows):  # which stand in for one
+        return array.taken(places)
     agents, most = array.shape[:2]
     if not array.flags.c_contiguous:
         found: np.ndarray = array[np.arange(agents)[:, None], places]

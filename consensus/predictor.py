@@ -58,6 +58,7 @@ class Predictor:
                 "pipeline must be a Pipeline, such as that of consensus.data.own(...) or consensus.datasets.split(...); "
                 f"got {_checks.shown(self.pipeline)}"
             )
+        object.__setattr__(self, "model", getattr(self.model, "plain", self.model))
         features = len(self.pipeline.mean)
         for_samples = getattr(self.model, "for_samples", None)  # of models that learn from samples what their outputs are
         object.__setattr__(self, "model", _checks.model(for_samples((features,)) if for_samples else self.model))

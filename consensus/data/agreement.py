@@ -7,24 +7,28 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from consensus import _checks
 from consensus.data import looks
 from consensus.data.exchanges import Exchanges, total
 from consensus.data.frames import Classes, Columns
 from consensus.data.own_table import Kinds, OwnTable
+from consensus.data.svmlight import Counted
 
 T = TypeVar("T")
 _EPS = np.finfo(float).eps
+_KINDS = len(Kinds._fields) - 1  # of a table
 
 
 class Agreement(NamedTuple):
-    """The columns of all owners, the target's and its classes, and whether rows have weights."""
+    """The columns of all owners, the target's and its classes, whether rows have weights, and how svmlight counts features."""
 
-    columns: Columns
+    columns: Columns | None
     target: tuple[str, ...]
     classes: Classes | None
     weighted: bool
+    counted: Counted | None = None
 
 
 class Scaler(NamedTuple):
@@ -45,12 +49,13 @@ def agree(tables: Sequence[OwnTable], first: int, exchange: Exchanges) -> Agreem
     _check_columns(columns)
     kinds: list[Any] = exchange(
         "kinds",
-        "target, which columns are categories, share of test rows, how missing values and others are treated",
-        [None if (own := table.kinds) is None else tuple(own) for table in tables],
-        lambda own: 7 + sum(len(part) for part in own if isinstance(part, list)) if own else 0,
+        "target, which columns are categories, share of test rows, how missing values and others are treated"
+        + (", largest index" if tables and tables[0].counted else ""),
+        [None if table.kinds is None else table.kinds.sent() for table in tables],
+        lambda own: 7 + sum(len(part) for part in own if isinstance(part, list)) + 3 * (len(own) > _KINDS) if own else 0,
     )
     _reject(tables, first, [own is None for own in kinds])
-    agreed = [Kinds(*own) for own in kinds if own is not None]
+    agreed = [Kinds.received(own) for own in kinds if own is not None]
     _check_kinds(agreed)
     first_owner, target = agreed[0], agreed[0].target
     features = [name for name in columns[0] if name not in first_owner.others and name not in target]
@@ -64,6 +69,10 @@ def agree(tables: Sequence[OwnTable], first: int, exchange: Exchanges) -> Agreem
         found = exchange(f"classes of {target[0]!r}", "the classes", [table.there.classes or () for table in tables], len)
         classes = _union(found, target[0])
         _warn_of_one_owner(f"target {target[0]!r}", [list(map(looks.label_of, own)) for own in found])
+    if first_owner.counted is not None:
+        owners = [f"the file of owner {owner}" for owner in range(len(agreed))]
+        counted = Counted.agreed([own.counted for own in agreed if own.counted is not None], owners)
+        return Agreement(None, target, classes, first_owner.weighted, counted)
     marked = set().union(*(own.indicators for own in agreed))
     others, indicators = (*first_owner.others, *target), tuple(name for name in features if name in marked)
     reading = next((table.columns.reading for table in tables if table.columns.reading is not None), None)
@@ -81,10 +90,14 @@ def scaler(parts: Sequence[np.ndarray], samples: int, what: str, exchange: Excha
 
     If cells may be ``missing``, which are NaN, how many are there is exchanged too; deviations are those with means for them.
     """
-    gone = [np.isnan(part) for part in parts]
+    gone = [None if sp.issparse(part) else np.isnan(part) for part in parts]
     count: int | np.ndarray = samples
     if missing:
-        count = total(exchange(f"counts of {what}", "values of each column", [(~own).sum(axis=0) for own in gone], np.size))
+        count = total(
+            exchange(
+                f"counts of {what}", "values of each column", [(~own).sum(axis=0) for own in gone if own is not None], np.size
+            )
+        )
         if not np.all(count):
             raise ValueError(
                 f"no owner has a training row with {what} {int(np.argmin(count))} (the first is 0): drop its column"
@@ -94,7 +107,7 @@ def scaler(parts: Sequence[np.ndarray], samples: int, what: str, exchange: Excha
     squares = exchange(
         f"squares of {what}",
         "squared distances to the mean",
-        [_sums(np.square(part - mean), own) for part, own in zip(parts, gone, strict=True)],
+        [_squares(part, mean, own) for part, own in zip(parts, gone, strict=True)],
         np.size,
     )
     variance = total(squares) / samples
@@ -102,9 +115,21 @@ def scaler(parts: Sequence[np.ndarray], samples: int, what: str, exchange: Excha
     return Scaler(mean, np.where(constant, 1.0, np.sqrt(variance)))
 
 
-def _sums(part: np.ndarray, gone: np.ndarray) -> np.ndarray:
+def _sums(part: np.ndarray, gone: np.ndarray | None) -> np.ndarray:
     """Return the sum of each column, but for what is ``gone``, added pairwise, which rounds less than one after the other."""
+    if gone is None:  # sparse
+        return np.asarray(part.sum(axis=0))
     found: np.ndarray = np.ascontiguousarray(np.where(gone, 0.0, part).T).sum(axis=1)
+    return found
+
+
+def _squares(part: Any, mean: np.ndarray, gone: np.ndarray | None) -> np.ndarray:  # noqa: ANN401  # an array, or a sparse one
+    """Return the sum of squared distances to the mean of each column."""
+    if gone is not None:
+        return _sums(np.square(part - mean), gone)
+    columns, width = part.indices, part.shape[1]
+    stored = np.bincount(columns, np.square(part.data - mean[columns]), width)
+    found: np.ndarray = stored + (part.shape[0] - np.bincount(columns, minlength=width)) * np.square(mean)
     return found
 
 
@@ -131,6 +156,9 @@ def _warn_of_one_owner(what: str, texts: Sequence[Sequence[str]]) -> None:
 
 
 def _check_columns(columns: Sequence[tuple[str, ...]]) -> None:
+    if any(columns) and not all(columns):
+        without = [owner for owner, own in enumerate(columns) if not own]
+        raise ValueError(f"all owners must have tables, or all files of svmlight; those of {_owners(without)} are svmlight")
     every = list(dict.fromkeys(name for own in columns for name in own))
     lacking = {name: [owner for owner, own in enumerate(columns) if name not in own] for name in every}
     missing = [f"{name!r} is missing at {_owners(owners)}" for name, owners in lacking.items() if owners]

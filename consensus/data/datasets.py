@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.data import readers, tables
+from consensus.data import readers, svmlight, tables
 from consensus.data.frames import Classes, Columns, Labelled, Target, as_frame, is_frame
 from consensus.data.readers import Reading
 from consensus.data.tables import Roles
@@ -131,7 +131,7 @@ def load(
     target: str | int | Sequence[str | int] | None = None,
     classification: bool | None = None,
     categories: Sequence[str | int] = (),
-    features: Sequence[str | int] | None = None,
+    features: Sequence[str | int] | int | None = None,
     drop: Sequence[str | int] = (),
     weights: str | int | None = None,
     groups: str | int | None = None,
@@ -160,7 +160,8 @@ def load(
 
         Other names are files: text in ``.csv``, ``.tsv``, ``.txt`` or ``.data``, compressed with ``.gz``, ``.bz2`` or ``.xz``
         after it; ``.parquet`` and ``.feather`` (``pip install 'consensus-opt[parquet]'``); ``.npz`` with arrays ``X`` (samples,
-        features) and ``y`` (samples,).
+        features) and ``y`` (samples,); ``.svm``, ``.svmlight`` or ``.libsvm``, maybe compressed, whose features are a CSR
+        array and stay sparse, and whose target is numbers unless ``classification=True``.
     target : str or int, or a list of them
         For a table: the column to predict, by name or index (negative ones count from the end); several must be numbers. For
         npz the name of the array ``y``.
@@ -170,7 +171,8 @@ def load(
         Columns, by name or index, whose values are categories, as text; each category becomes a feature. Columns of pandas'
         ``category`` dtype are categories by themselves.
     features, drop : sequence of str or int
-        The columns that are features, by default all that have no other part; columns to leave out.
+        The columns that are features, by default all that have no other part; columns to leave out. For svmlight ``features``
+        is how many there are, if that is more than the largest index in the file, as in that of a test set.
     weights, groups, time : str or int, optional
         Columns that are no features: weights of rows, their groups, such as owners or patients, and times, numbers or dates.
     missing : {"error", "drop", "mean", "indicator"}
@@ -239,19 +241,20 @@ def load(
     """
     roles = Roles(target, classification, categories, features, drop, weights, groups, time, missing, unknown)
     reading = Reading(sep, decimal, thousands, encoding, comment, header, index, na_values)
+    if svmlight.is_svmlight(name):
+        return Dataset(*svmlight.table(_checks.path("name", name), roles, reading)[:-1])
     frame = as_frame(name)
     if is_frame(frame):
         if reading != Reading():
             raise ValueError("sep, decimal and the like say how a file is read, and go with no data frame")
         return Dataset(*tables.read(frame, roles, reading)[:-1])
     if not isinstance(name, str | os.PathLike) or (name not in NAMES and readers.kind_of(Path(name)) not in tables.SUFFIXES):
-        known, suffixes = ", ".join(map(repr, NAMES)), ", ".join(tables.SUFFIXES)
+        known, suffixes = ", ".join(map(repr, NAMES)), ", ".join((*tables.SUFFIXES, *svmlight.SUFFIXES))
         raise ValueError(f"name must be one of {known}, or a file that ends in {suffixes}; got {_checks.shown(name)}")
     if name not in NAMES:
         return Dataset(*tables.read(_checks.path("name", name), roles, reading)[:-1])
-    given = [(key, value) for own in (roles, reading) for key, value in vars(own).items() if value != getattr(type(own)(), key)]
-    if given:
-        said = ", ".join(f"{key}={value!r}" for key, value in given)
+    if given := tables.given(roles, reading):
+        said = ", ".join(f"{key}={value!r}" for key, value in given.items())
         raise ValueError(f"target, header and the like go with a file and with no name; got name={name!r}, {said}")
     if name in _BUNDLED:
         return _from_scikit_learn(name)

@@ -2,6 +2,9 @@
 
 import hashlib
 
+import numpy as np
+
+from consensus._sparse import SparseRows
 from consensus.data.shards import Shards
 
 
@@ -10,6 +13,11 @@ def digests(shards: Shards) -> list[str]:
     found = []
     for x, d, weights in zip(shards.features, shards.targets, shards.weights, strict=True):
         own = weights > 0
-        arrays = (x, d) if (weights[own] == 1).all() else (x, d, weights)
-        found.append(hashlib.sha256(b"".join(array[own].tobytes() for array in arrays)).hexdigest())
+        arrays = [d[own]] if (weights[own] == 1).all() else [d[own], weights[own]]
+        if isinstance(shards.features, SparseRows):
+            rows = x[own]
+            arrays = [rows.data, *(places.astype(np.int64) for places in (rows.indices, rows.indptr)), *arrays]
+        else:
+            arrays = [x[own], *arrays]
+        found.append(hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest())
     return found

@@ -35,7 +35,7 @@ def whole_index(folder: Path) -> dict[str, Any]:
             )
         if ("labels" in part) != ("labels" in parts[0]):
             raise ValueError(f"{folder} has names of agents of some owners, and of others none: all or none give them")
-        for name in ("columns", "classes"):
+        for name in ("columns", "classes", "sparse"):
             if part.get(name) != parts[0].get(name):
                 raise ValueError(
                     f"{name} of all owners in {folder} must be the same; in {part['path'].name} they are "
@@ -91,6 +91,8 @@ def _index(path: Path) -> dict[str, Any]:
         _checks.count(f"first in {path}", index.get("first"), least=0)
         if "network" in index:
             _checks.count(f"network in {path}", index["network"])
+    if index.get("sparse") is not None:
+        _checks.count(f"sparse in {path}", index["sparse"])
     if index["format"] == WEIGHTED:
         _checks.number(f"total_weight in {path}", index.get("total_weight"), above=0)
     return index | {"path": path}

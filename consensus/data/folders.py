@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus._interrupts import interrupted_later
 from consensus._npz import Claim
+from consensus._sparse import SparseRows
 from consensus.data.folder_index import PLAIN, WEIGHTED, classes_in, columns_in, labels_in, whole_index
 from consensus.data.shards import Shards, padded
 from consensus.data.tables import npz
@@ -83,6 +85,8 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
             index["network"] = _checks.count("agents", agents, least=first + shards.agents)
     elif agents is not None:
         raise ValueError(f"agents goes with first, for owners who each save their own; got agents={_checks.shown(agents)}")
+    if isinstance(shards.features, SparseRows):
+        index["sparse"] = int(shards.features.shape[2])
     if shards.columns is not None:
         index["columns"] = shards.columns.to_dict()
     if shards.classes is not None:
@@ -111,9 +115,14 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
 def _save(shards: Shards, row: int, file: BinaryIO) -> None:
     """Write an agent's samples as npz, with their weights if they have any."""
     own = shards.weights[row] > 0
-    arrays = {"features": shards.features, "targets": shards.targets, "indices": shards.indices}
+    arrays = {"targets": shards.targets, "indices": shards.indices}
     arrays |= {} if shards.total_weight is None else {"weights": shards.weights}
-    np.savez(file, **{name: array[row, own] for name, array in arrays.items()})
+    if isinstance(shards.features, SparseRows):
+        rows = shards.features.of_agent(row)[own]
+        features = {"features": rows.data, "columns": rows.indices, "rows": rows.indptr}
+    else:
+        features = {"features": shards.features[row, own]}
+    np.savez(file, **features, **{name: array[row, own] for name, array in arrays.items()})
 
 
 def _reject_other(path: Path, save: Callable[[BinaryIO], object]) -> None:
@@ -174,7 +183,7 @@ def load_shards(
     if not len(rows):
         raise ValueError(f"agents must name at least one of the {index['agents']} agents of {folder}; got {agents!r}")
     names = ("features", "targets", "indices", *(("weights",) if "total_weight" in index else ()))
-    parts = [_agent(folder / f"agent-{agent}.npz", names, index["most"]) for agent in rows]
+    parts = [_agent(folder / f"agent-{agent}.npz", names, index["most"], index.get("sparse")) for agent in rows]
     first = parts[0]
     for agent, part in zip(rows, parts, strict=True):
         for name in ("features", "targets"):
@@ -191,11 +200,15 @@ def load_shards(
     return Shards(**arrays | about, rows=rows, network_size=index["agents"])
 
 
-def _agent(path: Path, names: tuple[str, ...], most: int) -> dict[str, np.ndarray]:
-    """Return the arrays ``names`` of one agent's file, none longer than ``most``."""
+def _agent(path: Path, names: tuple[str, ...], most: int, sparse: int | None) -> dict[str, Any]:
+    """Return the arrays ``names`` of one agent's file, none longer than ``most``; ``sparse`` features as a CSR array."""
+    stored = () if sparse is None else ("columns", "rows")
 
     def check(own: dict[str, Claim]) -> None:
         x, d, indices = own["features"], own["targets"], own["indices"]
+        if sparse is not None and (x.ndim != 1 or own["rows"].shape != (d.shape[0] + 1,) or own["columns"].shape != x.shape):
+            raise ValueError(f"{path} must hold sparse features, as the index says: numbers, their columns and rows")
+        x = x if sparse is None else Claim(x.dtype, (d.shape[0], sparse))
         good = indices.dtype.kind in "iu" and indices.ndim == 1 and indices.shape[0] <= most
         good = good and x.dtype.kind in "fi" and x.ndim >= 2 and d.dtype.kind == "f" and d.ndim == 2
         if "weights" in own:
@@ -205,10 +218,22 @@ def _agent(path: Path, names: tuple[str, ...], most: int) -> dict[str, np.ndarra
             wanted = f"at most {most} samples, features (samples, ...) and targets (samples, columns)"
             raise ValueError(f"{path} must hold {wanted}; it has {found}")
 
-    own = npz(path, *names, check=check)
+    own: dict[str, Any] = npz(path, *names, *stored, check=check)
     for name in ("features", "targets"):
         if not np.isfinite(own[name]).all():
             raise ValueError(f"{path} must hold finite {name}; some are NaN or infinite")
+    if sparse is not None:
+        own["features"] = _csr(path, own["features"], own.pop("columns"), own.pop("rows"), sparse)
     if "weights" in own and not ((own["weights"] > 0) & np.isfinite(own["weights"])).all():
         raise ValueError(f"{path} must hold finite weights above 0; some are not")
     return own
+
+
+def _csr(path: Path, data: np.ndarray, columns: np.ndarray, rows: np.ndarray, features: int) -> sp.csr_array:
+    """Return sparse features; raise ``ValueError`` that names the file if their places are none."""
+    found = columns.dtype.kind in "iu" and rows.dtype.kind in "iu" and rows[0] == 0 and rows[-1] == len(data)
+    found = found and (np.diff(rows) >= 0).all() and (columns >= 0).all() and (columns < features).all()
+    matrix = sp.csr_array((data, columns, rows), shape=(len(rows) - 1, features)) if found else None
+    if matrix is None or not matrix.has_canonical_format:
+        raise ValueError(f"{path} must hold sparse features whose columns rise in each row, below {features}; they do not")
+    return matrix

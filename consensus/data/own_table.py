@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from consensus import _checks
-from consensus.data import looks, readers, tables
+from consensus.data import looks, readers, svmlight, tables
 from consensus.data.frames import Columns, as_frame, is_frame
 from consensus.data.readers import Reading
+from consensus.data.svmlight import Counted
 from consensus.data.tables import Roles, Table
+
+if TYPE_CHECKING:
+    import pandas
 
 _SHOWN = 8  # names in a line
 _SEVERAL = 5  # texts, of which two rows each may be chance
@@ -33,6 +37,17 @@ class Kinds(NamedTuple):
     indicators: list[str]  # columns that have some, if that becomes a feature
     unknown: str  # how unknown categories are treated
     weighted: bool
+    counted: Counted | None = None  # how features are counted in a file of svmlight
+
+    def sent(self) -> tuple[object, ...]:
+        """Return what a message has of these: plain values."""
+        return (*self[:-1], *(self.counted or ()))
+
+    @classmethod
+    def received(cls, plain: Sequence[Any]) -> Self:
+        """Return the kinds that another owner sent."""
+        count = len(cls._fields) - 1
+        return cls(*plain[:count])._replace(counted=Counted(*plain[count:]) if len(plain) > count else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +64,15 @@ class OwnTable:
         The share of its rows that are test rows.
     error : Exception or None
         Why the table is rejected.
+    counted : Counted or None
+        Of a file of svmlight how its features are counted; columns of X are the indices in the file.
     """
 
     names: tuple[str, ...] | None
     table: Table | None = None
     test_size: float | None = None
     error: Exception | None = None
+    counted: Counted | None = None
 
     @classmethod
     def of(
@@ -73,13 +91,19 @@ class OwnTable:
         names, where, frame = None, name, None
         try:
             settings, frame, read = roles(), as_frame(data), None
+            if svmlight.is_svmlight(data):
+                where = str(data)
+                table, counted = svmlight.read(_file(name, data), settings, reading)
+                table = table._replace(columns=Columns((), {}), names=("target",))
+                _check_rows(where, table, test_size)
+                _warn_of_categories(where, table)
+                return cls((), table, test_size, counted=counted)
             if not is_frame(frame):
                 path = _file(name, data)
                 where, (frame, read) = str(path), tables.opened(path, settings, reading)
             names = tuple(map(str, frame.columns))
             table = tables.table_of(where, frame, settings, read)
-            if test_size is not None and len(table.y) < 2:
-                raise ValueError(f"{where} must have at least 2 rows, one of them for the test; got {len(table.y)}")
+            _check_rows(where, table, test_size)
             _warn_of_categories(where, table)
             return cls(names, table, test_size)
         except Exception as error:  # whatever reading a file raises
@@ -105,7 +129,7 @@ class OwnTable:
         own, table = self.columns, self.table
         others = sorted({*own.others} - {*table.names})
         kinds = table.names, sorted(own.categories), table.classes is not None, self.test_size
-        return Kinds(*kinds, others, own.missing, sorted(own.indicators), own.unknown, table.weights is not None)
+        return Kinds(*kinds, others, own.missing, sorted(own.indicators), own.unknown, table.weights is not None, self.counted)
 
 
 def announced(table: OwnTable, owners: int, alone: bool, names: Iterable[object] | None = None) -> str:
@@ -114,12 +138,15 @@ def announced(table: OwnTable, owners: int, alone: bool, names: Iterable[object]
     lines = [one if alone else "consensus.data.own sends to all other owners, who learn what each one sends:"]
     if names is not None:
         lines.append(f"  names       names of owners: {_listed(names)}")
-    lines.append(f"  columns     names of columns: {_listed(table.names or ['none, as the table is rejected'])}")
+    lines.append(f"  columns     names of columns: {_listed(table.names or [_none(table)])}")
     if table.kinds is None:
         return "\n".join([*lines, "  kinds       that the table is rejected, and nothing of what is in it"])
     kinds, target = table.kinds, _listed(table.kinds.target)
     what, categories, test_size = "classes" if kinds.classification else "numbers", kinds.categories, kinds.test_size
-    lines.append(f"  kinds       categories are {_listed(categories) or 'none'}; the target is {target}, of {what}")
+    if kinds.counted is None:
+        lines.append(f"  kinds       categories are {_listed(categories) or 'none'}; the target is {target}, of {what}")
+    else:
+        lines.append(f"  kinds       the largest index of a feature, and whether there is a feature 0; the target is {what}")
     if kinds.indicators:
         lines.append(f"  missing     columns with missing values: {_listed(kinds.indicators)}")
     for name in categories:
@@ -133,15 +160,29 @@ def announced(table: OwnTable, owners: int, alone: bool, names: Iterable[object]
         goal += ", and for the weights of rows"
     apart = "" if test_size is None else f", and how many of them are put aside for the test, about {test_size:.0%}"
     lines.append(f"  rows        number of rows: {len(table.there.y)}{apart}")
-    lines.append(f"  sums        a sum over these rows for each number and each category{goal}")
+    each = "number and each category" if kinds.counted is None else "feature"
+    lines.append(f"  sums        a sum over these rows for each {each}{goal}")
     return "\n".join([*lines, "  squares     a sum of squared distances to the common mean for each of these"])
+
+
+def _none(table: OwnTable) -> str:
+    return "none, as the table is rejected" if table.table is None else "none, as files of svmlight have none"
+
+
+def _check_rows(where: str, table: Table, test_size: float | None) -> None:
+    if test_size is not None and len(table.y) < 2:
+        raise ValueError(f"{where} must have at least 2 rows, one of them for the test; got {len(table.y)}")
+
+
+def _column(table: Table, name: str) -> pandas.Series:
+    assert table.frame is not None, "tables with columns have a frame"
+    return table.frame[name]
 
 
 def _warn_of_categories(where: str, table: Table) -> None:
     """Warn of categories and classes of one row each, whose texts all other owners get."""
     assert table.columns is not None, "tables have columns"
-    assert table.frame is not None, "tables have a frame"
-    told = {f"the column {name!r} of {where}": table.frame[name] for name in table.columns.categories}
+    told = {f"the column {name!r} of {where}": _column(table, name) for name in table.columns.categories}
     remedies = {what: f"drop=[{name!r}] leaves it out" for what, name in zip(told, table.columns.categories, strict=True)}
     counted = {what: Counter(map(looks.text_of, cells.dropna())) for what, cells in told.items()}
     if table.classes is not None:
@@ -185,8 +226,8 @@ def _file(name: str, data: object) -> Path:
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"{name} must be a data frame, or the path of a file; got {_checks.shown(data)}")
     path = _checks.path(name, data)
-    if readers.kind_of(path) not in readers.TABLES:
-        raise ValueError(f"{name} must be a file that ends in {', '.join(readers.TABLES)}; got {str(path)!r}")
+    if readers.kind_of(path) not in (known := (*readers.TABLES, *svmlight.SUFFIXES)):
+        raise ValueError(f"{name} must be a file that ends in {', '.join(known)}; got {str(path)!r}")
     if not path.exists():
         raise FileNotFoundError(f"{name} must be a file that exists; got {str(path)!r}")
     return path

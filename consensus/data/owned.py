@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 
 from consensus import _checks
+from consensus._sparse import scaled
 from consensus.data import looks
 from consensus.data.agreement import Agreement, Scaler, agree, agreed_sizes, scaler
 from consensus.data.cuts import apart, later
@@ -62,14 +63,14 @@ class Owned:
 
 def own(
     data: Given | Sequence[Given] | Mapping[str, Given],
-    target: str | int | Sequence[str | int],
+    target: str | int | Sequence[str | int] | None = None,
     *,
     engine: Together | None = None,
     categories: Sequence[str | int] = (),
     classification: bool | None = None,
     test_size: float | None = None,
     seed: int = 0,
-    features: Sequence[str | int] | None = None,
+    features: Sequence[str | int] | int | None = None,
     drop: Sequence[str | int] = (),
     weights: str | int | None = None,
     groups: str | int | None = None,
@@ -90,12 +91,13 @@ def own(
     ----------
     data : pandas.DataFrame, path, or list or mapping of them
         On ranks the table of this rank's owner: a data frame, or a file as :func:`consensus.datasets.load` reads them.
+        Features of files of svmlight stay sparse, and are divided by their standard deviations without centring.
         In one process, for a rehearsal, a list of the tables of all owners. A rank with several owners gives a list, too.
         All have the same columns, in any order. The keys of a mapping are the names of owners, such as ``{"Oslo": table}`` on
         the rank of Oslo: all owners give theirs, or none does. ``shards.labels`` has them, in the order of ranks, and
         :func:`consensus.solve` finds each owner's place in the network by its name.
     target : str or int, or a list of them
-        The column to predict, by name or index; several must be numbers.
+        The column to predict, by name or index; several must be numbers. Files of svmlight begin their lines with it.
     engine : MPI or Torch, optional
         The ranks that agree, such as ``consensus.engines.MPI()``; by default all owners are in this process.
     categories : sequence of str or int
@@ -109,11 +111,12 @@ def own(
     seed : int
         Seed of each owner's draw of test rows.
     features, drop : sequence of str or int
-        The columns that are features, by default all others; columns to leave out.
+        The columns that are features, by default all others; columns to leave out. For svmlight ``features`` is how many there
+        are, by default as many as the largest index of any owner.
     weights : str or int, optional
         A column of weights of rows, as :func:`consensus.partition` takes them; scalers do not depend on them.
     groups : str or int, optional
-        A column of groups, such as patients, none of which is split between training and test rows.
+        A column of groups, such as patients, none of which is split between training and test rows; for svmlight ``"qid"``.
     time : str or int, optional
         A column of numbers or dates: each owner's last rows are its test rows.
     missing : {"error", "drop", "mean", "indicator"}
@@ -220,13 +223,18 @@ def _standardised(
     labels: tuple[Hashable, ...] | None,
 ) -> Owned:
     """Return the shards of the ``owners`` here, standardised by the training rows of all."""
-    columns, target, classes, weighted = agreement
+    columns, target, classes, weighted, counted = agreement
     rows = [_dealt(own, [seed, owner]) for own, owner in zip(tables, owners.tolist(), strict=True)]
     sizes = agreed_sizes([list(map(len, own)) for own in rows], exchange)  # (owners, 2)
-    X = [columns.transform(own.there.frame, "data").astype(float) for own in tables]
+    X: list[Any]  # arrays, or sparse ones
+    if counted is None:
+        assert columns is not None, "tables have columns"
+        X = [columns.transform(own.there.frame, "data").astype(float) for own in tables]
+    else:
+        X = [counted.matrix(own.there.X) for own in tables]
     samples = int(sizes[:, 0].sum())
     training = [x[own.training] for x, own in zip(X, rows, strict=True)]
-    features = scaler(training, samples, "features", exchange, columns.missing == "mean")
+    features = scaler(training, samples, "features", exchange, columns is not None and columns.missing == "mean")
     y = [own.there.y.reshape(len(own.there.y), -1).astype(float) for own in tables]
     goal = Scaler(np.zeros(len(target)), np.ones(len(target)))
     if classes is None:
@@ -235,10 +243,14 @@ def _standardised(
         own_classes = [own.there.classes or () for own in tables]
         found = [codes(f"column {target[0]!r}", own, classes, key=looks.label_of) for own in own_classes]
         y = [code[own.there.y].astype(float)[:, None] for code, own in zip(found, tables, strict=True)]
-    columns = columns.filled_by(features.mean)
     shift, spread = (goal.mean, goal.scale) if len(target) > 1 else (float(goal.mean[0]), float(goal.scale[0]))
-    pipeline = Pipeline(columns, *features, target[0] if len(target) == 1 else target, shift, spread, classes)
-    X = [(filled(x, features.mean) - features.mean) / features.scale for x in X]
+    if columns is None:  # sparse features keep their means
+        pipeline = Pipeline(None, np.zeros_like(features.mean), features.scale, None, shift, spread, classes)
+        X = [scaled(x, features.scale) for x in X]
+    else:
+        columns, name = columns.filled_by(features.mean), target[0] if len(target) == 1 else target
+        pipeline = Pipeline(columns, *features, name, shift, spread, classes)
+        X = [(filled(x, features.mean) - features.mean) / features.scale for x in X]
     y = [(own - goal.mean) / goal.scale for own in y]
     c = [own.there.weights for own in tables]
     totals: list[float | None] = [None, None]

@@ -116,14 +116,14 @@ def partition(
         raise ValueError(f"classes goes with scheme='dirichlet' and with no other; got scheme={scheme!r}, classes={classes!r}")
     by_class = _checks.flag("classes", classes) if classes is not None else True if known is not None else None
     X, y = arrays(samples, targets)
-    names, group = ([], None) if groups is None else numbered(groups, len(X))
+    names, group = ([], None) if groups is None else numbered(groups, len(y))
     if sample_weight is None:
         members = _members(y, agents, scheme, seed, sizes, concentration, group, by_class)
         parts = ((X[own], y[own], own) for own in members)
         return Shards(
             **padded(parts, [*map(len, members)], X, y), columns=columns, classes=known, labels=_labels(names, members)
         )
-    weights = weights_of(sample_weight, len(X), y.dtype)
+    weights = weights_of(sample_weight, len(y), y.dtype)
     there = np.flatnonzero(weights)
     if group is not None:  # groups without weight are gone
         left, group = np.unique(group[there], return_inverse=True)

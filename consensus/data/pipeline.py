@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data import looks, readers
+from consensus._sparse import scaled
+from consensus.data import looks, readers, svmlight
 from consensus.data.frames import Classes, Columns, as_frame, codes, filled, is_frame, listed, numbers_of
 from consensus.data.readers import Reading, ReadingOptions
+from consensus.data.samples import features
 
 if TYPE_CHECKING:
     import pandas
@@ -153,6 +156,8 @@ class Pipeline:
         return self._inputs(table), self._targets(table)
 
     def _inputs(self, table: pandas.DataFrame | np.ndarray) -> np.ndarray:
+        if sp.issparse(table):
+            return cast(np.ndarray, self._sparse_inputs(table))  # which stands in for one
         names = [f"feature {place}" for place in range(len(self.mean))]
         if is_frame(table) and self.columns is not None:
             names = list(map(repr, self.columns.features))
@@ -167,6 +172,19 @@ class Pipeline:
             row, place = np.argwhere(~np.isfinite(found))[0]
             raise ValueError(f"data must be finite; {names[place]} is {found[row, place]} in row {row} (the first is 0)")
         return np.asarray((found.astype(float, copy=False) - self.mean) / self.scale)
+
+    def _sparse_inputs(self, table: Any) -> sp.csr_array:  # noqa: ANN401  # of any format of SciPy's
+        found = features("data", table)
+        if found.shape[1] != len(self.mean):
+            raise ValueError(f"data must have shape (samples, {len(self.mean)}); got {found.shape}")
+        if self.mean.any():
+            raise TypeError(
+                "data must be dense, as the training data were: their means are subtracted, which leaves no zeros. Pass "
+                "data.toarray()"
+            )
+        if not np.isfinite(found.data).all():
+            raise ValueError("data must be finite; some of its numbers are not")
+        return scaled(found.astype(float), self.scale)
 
     def _targets(self, table: pandas.DataFrame | np.ndarray) -> np.ndarray:
         if self.target is None:
@@ -235,7 +253,11 @@ class Pipeline:
             return found if columns.fill is None or found.ndim != 2 else filled(found, columns.fill)
         path = _checks.path("data", data)
         if columns is None:
-            raise TypeError(f"data must be an array, as the training data, which had no names of columns; got {str(path)!r}")
+            remedy = f": pass consensus.datasets.load({str(path)!r}, features={len(self.mean)}).X"
+            raise TypeError(
+                f"data must be an array, as the training data, which had no names of columns; got {str(path)!r}"
+                f"{remedy if svmlight.is_svmlight(path) else ''}"
+            )
         if not path.exists():
             raise FileNotFoundError(f"data must be a file that exists; got {str(path)!r}")
         how = Reading(**{**vars(columns.reading or Reading()), **reading})

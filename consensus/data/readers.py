@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TEXT = (".csv", ".tsv", ".txt", ".data")
 TABLES = (*TEXT, ".parquet", ".feather")
-_COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _HEAD = 1000  # lines by which the form of a file is decided
 _ROWS = 1 << 20  # characters of these at most
 _SEPARATORS = (";", "\t", "|", ",")
@@ -124,7 +124,7 @@ class _Form(NamedTuple):
 def kind_of(path: Path) -> str:
     """Return the suffix by which a file is read, without that of its compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
+    if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
 
@@ -284,7 +284,7 @@ def _form(path: Path, reading: Reading) -> _Form:
 def _head(path: Path, encoding: str | None) -> tuple[str, str]:
     """Return the encoding of a file and its first lines; raise ``ValueError`` if it is no text."""
     try:
-        with _COMPRESSED.get(path.suffix.lower(), Path.open)(path, "rb") as file:
+        with COMPRESSED.get(path.suffix.lower(), Path.open)(path, "rb") as file:
             start = file.read(4)
             if encoding is None:
                 wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -457,7 +457,7 @@ def _check_lengths(path: Path, reading: Reading, form: _Form) -> None:
     """Raise ``ValueError`` for a line with fewer cells than there are columns, which pandas would fill up."""
     if len(form.sep) > 1 and form.sep != r"\s+":
         return
-    with _COMPRESSED.get(path.suffix.lower(), Path.open)(path, "rb") as file:
+    with COMPRESSED.get(path.suffix.lower(), Path.open)(path, "rb") as file:
         text: Iterable[str] = io.TextIOWrapper(file, encoding=form.encoding, newline="")
         sep = form.sep
         if sep == r"\s+":

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from consensus import _checks
+from consensus._sparse import SparseRows
 from consensus.data.frames import Classes, Columns, alike, complete
 from consensus.data.frames import labels as coded
 from consensus.data.samples import arrays, weights_of
@@ -26,7 +28,7 @@ class Shards:
     Parameters
     ----------
     features : ndarray (agents, most, features), or (agents, most, ...)
-        Samples of any shape.
+        Samples of any shape; of sparse samples an object in place of an array, with the same axes.
     targets : ndarray (agents, most, outputs)
         Targets in the dtype of the features, or float64 if these are whole numbers.
     weights : ndarray (agents, most)
@@ -142,6 +144,10 @@ class Shards:
         for agent, (X, y, *_) in enumerate(pairs):
             names = (f"X of parts[{agent}]", f"y of parts[{agent}]")
             found.append(arrays(alike(names[0], X, columns), coded(names[1], y, classes)[0], names))
+        if len({sp.issparse(X) for X, _ in found}) > 1:
+            raise TypeError(
+                "parts must have sparse features of all agents, or of none: scipy.sparse.csr_array(X) makes one sparse"
+            )
         shapes = [(X.shape[1:], y.shape[1:]) for X, y in found]
         for agent, shape in enumerate(shapes):
             if shape != shapes[0]:
@@ -149,9 +155,11 @@ class Shards:
                     f"parts must have samples of one shape, agent 0's features {shapes[0][0]} and targets "
                     f"{shapes[0][1]}; those of {_names.agent(agent, labels)} have {shape[0]} and {shape[1]}"
                 )
-        sizes = [len(X) for X, _ in found]
+        sizes = [len(y) for _, y in found]
         indices = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-        X, y = (np.empty((0, *shape), np.result_type(*each)) for shape, each in zip(shapes[0], zip(*found, strict=True)))
+        dtypes = [np.result_type(*(part.dtype for part in each)) for each in zip(*found, strict=True)]
+        X, y = (np.empty((0, *shape), dtype) for shape, dtype in zip(shapes[0], dtypes, strict=True))
+        X = sp.csr_array(X) if sp.issparse(found[0][0]) else X
         own = [(X, y, rows) for (X, y), rows in zip(found, indices, strict=True)]
         if not weighted:
             return cls(**padded(own, sizes, X, y), columns=columns, classes=classes, labels=labels)
@@ -162,7 +170,7 @@ class Shards:
         ]
         there = [tuple(array[c > 0] for array in (*part, c)) for part, c in zip(own, weights, strict=True)]
         total = float(sum(c.sum(dtype=np.float64) for c in weights))
-        arrays_of_all = padded(there, [len(part[0]) for part in there], X, y)
+        arrays_of_all = padded(there, [len(part[1]) for part in there], X, y)
         return cls(**arrays_of_all, columns=columns, classes=classes, total_weight=total, labels=labels)
 
     @property
@@ -234,7 +242,8 @@ def _check_shapes(shards: Shards) -> None:
     wanted |= dict.fromkeys(("weights", "indices"), ("agents", "most"))
     for name, axes in wanted.items():
         array = getattr(shards, name)
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+        rows = isinstance(array, SparseRows) and name == "features"
+        if not (isinstance(array, np.ndarray) or rows) or array.dtype.kind not in "fiub":
             raise TypeError(f"{name} of Shards must be an array of numbers ({', '.join(axes)}); got {_checks.shown(array)}")
         fits = array.ndim == len(axes) or (axes[-1] == "..." and array.ndim > len(axes))
         if not fits or array.shape[:2] != shards.features.shape[:2]:
@@ -246,7 +255,11 @@ def _check_shapes(shards: Shards) -> None:
 
 
 def padded(
-    parts: Iterable[tuple[np.ndarray, ...]], sizes: list[int], X: np.ndarray, y: np.ndarray, most: int = 0
+    parts: Iterable[tuple[Any, ...]],
+    sizes: list[int],
+    X: Any,  # noqa: ANN401  # an array, or a sparse one
+    y: np.ndarray,
+    most: int = 0,
 ) -> dict[str, Any]:
     """Return the arrays of :class:`Shards` by name, from the features, targets, indices and weights, if any, of each agent.
 
@@ -254,12 +267,22 @@ def padded(
     more than the largest size.
     """
     shape = len(sizes), max(most, *sizes)
-    features, owner = shared_memory.zeros((*shape, *X.shape[1:]), X.dtype, sizes)
+    sparse: list[sp.csr_array] | None = [] if sp.issparse(X) else None
+    features: Any = None  # an array, or sparse rows in its place
+    owner: object = None
+    if sparse is None:
+        features, owner = shared_memory.zeros((*shape, *X.shape[1:]), X.dtype, sizes)
     targets, indices = np.zeros((*shape, *y.shape[1:]), y.dtype), np.full(shape, -1)
     weights = np.zeros(shape, targets.dtype)  # its padding is never touched, as that of the others
     for row, part in enumerate(parts):
-        weights[row, : len(part[0])] = 1
-        for array, own in zip((features, targets, indices, weights), part, strict=False):
+        weights[row, : len(part[1])] = 1
+        if sparse is None:
+            features[row, : len(part[0])] = part[0]
+        else:
+            sparse.append(part[0].astype(X.dtype, copy=False))
+        for array, own in zip((targets, indices, weights), part[1:], strict=False):
             array[row, : len(own)] = own
+    if sparse is not None:
+        features = SparseRows.filled(sparse, shape[1])
     arrays = {"features": features, "targets": targets, "weights": weights, "indices": indices}
     return arrays | {"samples": int(np.sum(sizes)), "memory": (owner,)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from consensus import _checks
@@ -83,7 +84,9 @@ class Split:
             classes = tuple(range(int(max(self.y.max(), self.y_test.max())) + 1))
         names = self.y.about.names if isinstance(self.y, Labelled) and isinstance(self.y.about, Target) else ()
         target = names[0] if len(names) == 1 else names or None
-        return Pipeline(self.columns, self.X_scaler.mean_, self.X_scaler.scale_, target, shift, spread, classes)
+        scale = self.X_scaler.scale_
+        mean = self.X_scaler.mean_ if self.X_scaler.with_mean else np.zeros_like(scale)
+        return Pipeline(self.columns, mean, scale, target, shift, spread, classes)
 
     def __getitem__(self, index: int) -> np.ndarray:
         return (self.X, self.y, self.X_test, self.y_test)[index]
@@ -110,7 +113,9 @@ def split(
     """Split ``(X, y)`` into a training and a test part, and standardise.
 
     Features get mean zero and variance one on the training part (constant ones become zero), and so do the targets unless
-    they are classes. In classification parts that are drawn by rows keep the proportions of the classes.
+    they are classes. Sparse features are divided by their standard deviations and keep their means, as by scikit-learn's
+    ``StandardScaler(with_mean=False)``: without a mean they would be dense. In classification parts that are drawn by rows keep
+    the proportions of the classes.
 
     Parameters
     ----------
@@ -172,7 +177,7 @@ def split(
     if by == "groups" and data.groups is not None:
         return _standardised(data, *apart(data.groups, test_size, np.random.default_rng(_state(seed))), whole_groups=True)
     stratify = data.y if data.classification else None
-    rows = np.arange(len(data.X))
+    rows = np.arange(len(data.y))
     return _standardised(data, *train_test_split(rows, test_size=test_size, random_state=_state(seed), stratify=stratify))
 
 
@@ -227,7 +232,7 @@ def folds(
     data = whole_data(X, y, classification, groups)
     X, y = data.X, data.y
     k = _checks.count("k", k, least=2)
-    most, what = len(X), "samples"
+    most, what = len(y), "samples"
     if data.classification:
         classes, sizes = np.unique(y, return_counts=True)
         most, what = sizes.min(), f"samples of class {classes[sizes.argmin()]}, the smallest"
@@ -257,7 +262,7 @@ def _standardised(data: WholeData, train: np.ndarray, test: np.ndarray, whole_gr
     if columns is not None and columns.fill is None and columns.missing == "mean":
         columns = columns.filled_by(means(X[train], columns))
         X = filled(X, columns.fill or ())
-    X_scaler, y_scaler = StandardScaler().fit(X[train]), None
+    X_scaler, y_scaler = StandardScaler(with_mean=not sp.issparse(X)).fit(X[train]), None
     targets, targets_test = y[train], y[test]
     if not data.classification:
         outputs = y.reshape(len(y), -1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Roles:
     target: Column | Sequence[Column] | None = None
     classification: bool | None = None
     categories: Sequence[Column] = ()
-    features: Sequence[Column] | None = None
+    features: Sequence[Column] | int | None = None  # of svmlight their number
     drop: Sequence[Column] = ()
     weights: Column | None = None
     groups: Column | None = None
@@ -61,10 +61,15 @@ class Roles:
         _checks.choice("unknown", self.unknown, ("error", "zeros"))
         for name in ("categories", "drop", "features"):
             columns = getattr(self, name)
-            if columns is None and name == "features":
+            if name == "features" and (columns is None or (isinstance(columns, Integral) and not isinstance(columns, bool))):
                 continue
             if not isinstance(columns, list | tuple) or not all(isinstance(one, str | Integral) for one in columns):
                 raise TypeError(f"{name} must be a list of columns, by name or index; got {_checks.shown(columns)}")
+
+
+def given(roles: Roles, reading: Reading) -> dict[str, Any]:
+    """Return the arguments that are not what they are by default."""
+    return {name: value for own in (roles, reading) for name, value in vars(own).items() if value != getattr(type(own)(), name)}
 
 
 class Table(NamedTuple):
@@ -122,6 +127,8 @@ def table_of(where: Where, data: object, roles: Roles, reading: Reading | None) 
     marked = {place("categories", one) for one in roles.categories}
     singles = {name: place.optional(name, getattr(roles, name)) for name in ("weights", "groups", "time")}
     apart = {*targets, *(one for one in singles.values() if one is not None), *(place("drop", one) for one in roles.drop)}
+    if isinstance(roles.features, int | Integral):
+        raise TypeError(f"features must be a list of columns, by name or index; got {roles.features}")
     wanted = range(len(names)) if roles.features is None else [place("features", one) for one in roles.features]
     if roles.features is not None and apart.intersection(wanted):
         taken = next(one for one in wanted if one in apart)

@@ -11,6 +11,7 @@ from consensus import _checks
 from consensus.data.datasets import Dataset
 from consensus.data.frames import Columns, Labelled, Target, features_of, labels
 from consensus.data.owners import numbered
+from consensus.data.samples import features as samples_features
 from consensus.data.samples import weights_of
 
 
@@ -51,7 +52,7 @@ def whole_data(
     if classification is not None:
         _checks.flag("classification", classification)
     X, columns = features_of("X", X)
-    X = _checks.array("X", X)
+    X = samples_features("X", X)
     names = y.about.names if isinstance(y, Labelled) and isinstance(y.about, Target) else ()
     name = getattr(y, "name", None)
     names = names or ((name,) if isinstance(name, str) else ())
@@ -60,17 +61,17 @@ def whole_data(
         raise ValueError(f"y has the classes {classes}: classification=False would take their codes for numbers")
     classification = classes is not None if classification is None else classification
     y = _checks.dense("y", y) if classification else _checks.array("y", y)
-    if X.ndim != 2 or y.ndim not in (1, 2) or len(X) != len(y):
+    if X.ndim != 2 or y.ndim not in (1, 2) or X.shape[0] != len(y):
         raise ValueError(
             f"X must have shape (samples, features), and y (samples,) or (samples, outputs); got {X.shape} and {y.shape}"
         )
     if groups is not None:
-        numbered(groups, len(X))  # raises an error for invalid groups
+        numbered(groups, len(y))  # raises an error for invalid groups
         groups = np.asarray(groups)
     if weights is not None:
-        weights = weights_of(weights, len(X), np.dtype(float), "weights")
+        weights = weights_of(weights, len(y), np.dtype(float), "weights")
     if time is not None:
         time = np.asarray(time)
-        if time.shape != (len(X),) or time.dtype.kind not in "fiuMm" or np.isnan(time).any():
-            raise ValueError(f"time must be {len(X)} numbers or dates, one for each row of X; got {_checks.shown(time)}")
+        if time.shape != (len(y),) or time.dtype.kind not in "fiuMm" or np.isnan(time).any():
+            raise ValueError(f"time must be {len(y)} numbers or dates, one for each row of X; got {_checks.shown(time)}")
     return WholeData(X, y, classification, columns, Target(names, classes), groups, weights, time)

@@ -36,6 +36,9 @@ class Model(Protocol):
         The model for samples of that shape, a tuple, where ``features`` and ``outputs`` are known no sooner: problems take
         that in its place. With ``takes_integers = True`` it is ``for_samples(shape, dtype)`` for features in int32 and int64,
         and returns a model whose ``whole`` says whether they stay so; other models get float64.
+    ``for_sparse()``
+        The model for sparse features, which multiplies x (agents, samples, features) by arrays as ``x @ W`` and
+        ``x.swapaxes(1, 2) @ u``, and has no ``jacobian`` and ``gram``. Without it they are refused.
     ``widths`` : sequence of int
         How many numbers a sample takes on its way, ``[features, ..., outputs]``. Blocks are cut so that they fit into a core's
         cache, and so that test sets fit into memory; the cheapest way to solve local problems is estimated by it.

@@ -119,7 +119,7 @@ class Layered(Linearized):
 
     def _check(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``w`` and ``x`` as arrays of floats; raise ``TypeError`` or ``ValueError`` if they do not fit the model."""
-        w, x = _checks.floats("w", w), _checks.floats("x", x)
+        w, x = _checks.floats("w", w), self._numbers(x)
         if w.ndim != 2 or w.shape[1] != self.parameters:
             raise ValueError(f"w must have shape (agents, {self.parameters}) for {self}; got {w.shape}")
         shape = self.features if isinstance(self.features, tuple) else (self.features,)

@@ -1,14 +1,21 @@
 """The linear model."""
 
+from typing import Any, ClassVar
+
 import numpy as np
+import scipy.sparse as sp
 
 from consensus import _checks, kernels
+from consensus._sparse import SparseRows, canonical
 from consensus.models.layers import Layered
+from consensus.models.layers_linearized import LayeredLinearization
 from consensus.models.loss_methods import method_of
 
 
 class Linear(Layered):
     """``f = x W + b``: W (features, outputs) row by row, then b (outputs,), in the parameter vector.
+
+    Features may be sparse, in any format of scipy.sparse: they stay so in problems and predictions.
 
     Parameters
     ----------
@@ -26,7 +33,7 @@ class Linear(Layered):
            [6.5]])
     """
 
-    jacobian_is_constant = True  # so that local solvers keep its factors
+    jacobian_is_constant: ClassVar[bool] = True  # so that local solvers keep its factors
 
     def __init__(self, features: int, outputs: int = 1, bias: bool = True) -> None:
         widths = (_checks.count("features", features), _checks.count("outputs", outputs))
@@ -85,3 +92,66 @@ class Linear(Layered):
             Zeros.
         """
         return np.zeros(self.parameters)
+
+    def predict(self, w: np.ndarray, x: Any) -> np.ndarray:  # noqa: ANN401  # an array, or a sparse one
+        if not sp.issparse(x):
+            return super().predict(w, x)
+        if x.ndim != 2 or x.shape[1] != self.features:
+            raise ValueError(f"x must have shape (samples, {self.features}) for {self}; got {x.shape}")
+        rows: Any = SparseRows.filled([canonical(x)], x.shape[0])
+        w = _checks.floats("w", w)
+        return np.asarray(super().predict(w[None], rows)[0]) if w.ndim == 1 else super().predict(w, rows)
+
+    def _numbers(self, x: Any) -> Any:  # noqa: ANN401
+        return x if isinstance(x, SparseRows) else super()._numbers(x)
+
+    def for_sparse(self) -> "SparseLinear":
+        """Return the model for sparse features.
+
+        Returns
+        -------
+        Linear
+            The same function of the same parameters, without the methods whose results would be as large as dense features.
+        """
+        return SparseLinear(self.features, self.outputs, self.bias)
+
+
+class _Absent:
+    """A method that a class inherits, but has not."""
+
+    def __get__(self, thing: object, kind: type) -> Any:  # noqa: ANN401
+        raise AttributeError(f"{kind.__name__} has no such method: its result would be as large as dense features")
+
+
+class SparseLinearization(LayeredLinearization):
+    """Products with the Jacobian of a linear model of sparse features."""
+
+    jacobian = gram = upper_gram = _Absent()
+
+    def diagonal(self, weights: np.ndarray) -> np.ndarray:
+        """Return the diagonal of J' diag(weights) J, shape (agents, P), for weights (agents, samples, outputs)."""
+        diagonal = np.zeros((len(self._w), self._model.parameters), self._w.dtype)
+        ((part, bias),) = self._model._split(diagonal)
+        rows: Any = self._inputs[0]
+        np.matmul(rows.squared().swapaxes(1, 2), weights, out=part)
+        if bias is not None:
+            np.sum(weights, axis=1, keepdims=True, out=bias)
+        return diagonal
+
+
+class SparseLinear(Linear):
+    """The model of :meth:`Linear.for_sparse`."""
+
+    _linearization = SparseLinearization
+    jacobian = gram = _Absent()
+
+    @property
+    def plain(self) -> Linear:
+        """The model for features of any kind."""
+        return Linear(self.features, self.outputs, self.bias)
+
+    def for_sparse(self) -> "SparseLinear":
+        return self
+
+    def design(self, x: Any) -> Any:  # noqa: ANN401
+        return x.with_ones() if self.bias else x

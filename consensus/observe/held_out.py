@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from consensus._contents import digest
 from consensus._parallel import CHUNK_BYTES
@@ -50,12 +51,12 @@ class HeldOut(NamedTuple):
 
     def _errors(self, w: np.ndarray, model: Model) -> np.ndarray:
         X, y, _, loss, shares, micro_batch = self
-        most = len(X) if of_batches(loss) else micro_batch or samples_at_once(model, X.dtype)
-        few = max(1, CHUNK_BYTES // (len(X) * max(getattr(model, "widths", [model.outputs])) * X.itemsize))
+        most = len(y) if of_batches(loss) else micro_batch or samples_at_once(model, X.dtype)
+        few = max(1, CHUNK_BYTES // (len(y) * max(getattr(model, "widths", [model.outputs])) * X.dtype.itemsize))
         errors = []
         for first in range(0, len(w), few):
             rows = w[first : first + few]
-            pairs = ((_of_each(X[some], rows), _of_each(y[some], rows)) for some in parts(len(X), most))
+            pairs = ((_of_each(X[some], rows), _of_each(y[some], rows)) for some in parts(len(y), most))
             found = [loss.error(model.predict(rows, x), d) for x, d in pairs]
             of_samples = found[0] if len(found) == 1 else np.concatenate(found, axis=1)
             errors.append(of_samples.mean(axis=1) if shares is None else of_samples @ shares)
@@ -65,6 +66,8 @@ class HeldOut(NamedTuple):
 def as_trained(name: str, X: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return a test set's features in the ``dtype`` of the training data; raise ``ValueError`` if fractions were cut off."""
     found = X.astype(dtype, copy=False)
+    if sp.issparse(X):
+        return found
     if dtype.kind in "iu" and X.dtype.kind == "f" and not (lost := found == X).all():
         place = tuple(np.argwhere(~lost)[0].tolist())
         raise ValueError(
@@ -75,5 +78,7 @@ def as_trained(name: str, X: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _of_each(samples: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the same samples for each of some rows."""
+    """Return the same samples for each of some rows; sparse ones serve all."""
+    if sp.issparse(samples):
+        return samples
     return np.broadcast_to(samples, (len(rows), *samples.shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from consensus import _checks
 from consensus.data.frames import alike, labels
@@ -44,5 +45,8 @@ def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut | ReadTest | Ow
     if isinstance(counts, np.ndarray) and shares is None:
         raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
     # Contiguous, because bits of products depend on the order in memory.
-    X, y = np.ascontiguousarray(as_trained("test", X, shards.features.dtype)), np.ascontiguousarray(y, problem.dtype)
+    if sp.issparse(X) and not hasattr(problem.model, "for_sparse"):
+        raise TypeError(f"X of test must be dense for {problem.model}: pass X.toarray()")
+    X, y = as_trained("test", X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
+    X = X if sp.issparse(X) else np.ascontiguousarray(X)
     return HeldOut(X, y, problem.model, problem.loss, shares, problem.micro_batch)

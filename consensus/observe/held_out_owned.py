@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from consensus import _checks
+from consensus._sparse import SparseRows
 from consensus.data.shards import Shards
 from consensus.observe.held_out import HeldOut, as_trained
 from consensus.problems import Problem
@@ -59,13 +61,17 @@ def owned_test(problem: BaseProblem, test: Shards) -> OwnedTest:
         )
     if shape != held.features.shape[2:]:
         raise ValueError(f"test features must have shape {held.features.shape[2:]} a sample, as in training; got {shape}")
+    if isinstance(test.features, SparseRows) and not hasattr(problem.model, "for_sparse"):
+        raise TypeError(f"test must have dense features for {problem.model}: make it of X.toarray()")
     if test.total_weight is not None:
         raise ValueError(f"test must have samples of weight 1; got a total weight of {test.total_weight:g}")
     parts, weights = [], []
     for row, agent in enumerate(test.rows.tolist()):
         size = int(test.sizes[row])
         # Contiguous, because bits of products depend on the order in memory.
-        X = np.ascontiguousarray(as_trained("test", test.features[row, :size], held.features.dtype))
+        rows = test.features.of_agent(row)[:size] if isinstance(test.features, SparseRows) else test.features[row, :size]
+        X = as_trained("test", rows, held.features.dtype)
+        X = X if sp.issparse(X) else np.ascontiguousarray(X)
         y = np.ascontiguousarray(test.targets[row, :size], problem.dtype)
         if not size:
             raise ValueError(f"test must have a sample of every agent; {_names.agent(agent, held.labels)} has none")

@@ -9,9 +9,10 @@ import numpy as np
 from consensus._parallel import for_chunks
 from consensus._rows import taken
 from consensus.communication.keys import PairKeys
+from consensus.models.linear import SparseLinear
 from consensus.privacy.sampling import Words, discrete_normal, normal, of_the_system
 from consensus.problems import Batch, Problem
-from consensus.problems.sample_gradients import sample_gradients
+from consensus.problems.sample_gradients import clipped_sums, sample_gradients
 from consensus.regularizers import Regularizer
 
 _OWN, _EDGE = 0x6F776E, 0x65646765  # apart from each other, whatever the seed
@@ -149,6 +150,10 @@ class PrivateProblem:
 
         def chunk(rows: slice) -> None:
             block = self._problem.restrict(rows)
+            if isinstance(block.model, SparseLinear):
+                of_rows = share[rows, None] * factors[rows], self._noise.clip / share[rows]
+                mean[rows] = clipped_sums(block, block.model, w[rows], places[rows], *of_rows)
+                return
             each = share[rows, None, None] * sample_gradients(block, w[rows], places[rows])
             norms = np.sqrt(np.einsum("amp,amp->am", each, each))
             if not np.isfinite(norms).all():

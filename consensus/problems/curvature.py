@@ -3,12 +3,16 @@
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from consensus._parallel import for_chunks
+from consensus._sparse import SparseRows
 from consensus.models.linearization import linearize
 from consensus.problems.sums import SampleSums
 
 _STEPS = 50  # of the power method; each costs as much as two gradients
+_FORMED = 1000  # order of products of sparse rows that are formed
 _ROUNDING = 1e-12  # smaller eigenvalues, relative to the largest, are zero
 
 
@@ -17,6 +21,10 @@ def spectrum_ends(problem: SampleSums, design: Callable[[np.ndarray], np.ndarray
     x, weights, width = problem.shards.features, problem.weights, problem.model.parameters // problem.model.outputs
     agents, samples = x.shape[:2]
     ends = np.empty((2, agents))
+    if isinstance(x, SparseRows):
+        for agent, rows in enumerate(design(x)):
+            ends[:, agent] = _ends_of_sparse(rows, weights[agent].astype(np.float64))
+        return ends[0], ends[1]
 
     def chunk(rows: slice) -> None:
         roots = np.sqrt(weights[rows].astype(np.float64))[:, :, None]
@@ -31,6 +39,26 @@ def spectrum_ends(problem: SampleSums, design: Callable[[np.ndarray], np.ndarray
     few = min(samples, width)
     for_chunks(chunk, agents, 8 * (samples * width + few**2), few**2 * (samples + width))
     return ends[0], ends[1]
+
+
+def _ends_of_sparse(rows: sp.csr_array, weights: np.ndarray) -> tuple[float, float]:
+    """Return the least and the largest eigenvalue of ``sum_m weights_m p_m p_m'`` for sparse rows p_m.
+
+    A small product of either order is formed; of a larger one Lanczos finds the largest, and the least counts as 0.
+    """
+    matrix = sp.diags_array(np.sqrt(weights)) @ rows.astype(np.float64)
+    samples, width = matrix.shape
+    few = min(samples, width)
+    if few <= _FORMED:
+        product = matrix.T @ matrix if width <= samples else matrix @ matrix.T
+        values = np.linalg.eigvalsh(product.toarray())
+        return float(values[0]) if width <= samples and values[0] > _ROUNDING * values[-1] else 0.0, float(values[-1])
+    if not matrix.nnz:
+        return 0.0, 0.0
+    side = matrix if samples <= width else matrix.T
+    square = LinearOperator((few, few), matvec=lambda v: side @ (side.T @ v), dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(few)
+    return 0.0, float(eigsh(square, k=1, which="LA", v0=start, return_eigenvectors=False)[0])
 
 
 def largest_curvature(problem: SampleSums, w: np.ndarray | None = None) -> np.ndarray:

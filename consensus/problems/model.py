@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus._rows import taken
+from consensus._sparse import SparseRows
 from consensus.data import Shards
 from consensus.data.digests import digests
 from consensus.losses.base import Loss
@@ -133,8 +134,16 @@ class Problem(BufferedSums):
 
     def shared(self) -> SharedProblem:
         bare, shards, none = self.restrict(slice(None)), self.shards, np.empty(0)
-        data = shards.features, shards.targets, shards.weights, shards.indices, self.weights
-        bare.shards = replace(shards, features=none, targets=none, weights=none, indices=none, memory=())
+        features = shards.features.arrays if isinstance(shards.features, SparseRows) else (shards.features,)
+        data = shards.targets, shards.weights, shards.indices, self.weights, *features
+        bare.shards = replace(
+            shards,
+            features=shards.features.hollow() if isinstance(shards.features, SparseRows) else none,
+            targets=none,
+            weights=none,
+            indices=none,
+            memory=(),
+        )
         bare.weights = none
         return SharedProblem(cloudpickle.dumps(bare), tuple(SharedArray.of(array) for array in data))
 
@@ -146,7 +155,9 @@ class Problem(BufferedSums):
         *data : ndarray
             The arrays, in the order of :meth:`shared`.
         """
-        features, targets, weights, indices, self.weights = data
+        targets, weights, indices, self.weights, *stored = data
+        held = self.shards.features
+        features = held.with_arrays(*stored) if isinstance(held, SparseRows) else stored[0]
         self.shards = replace(self.shards, features=features, targets=targets, weights=weights, indices=indices)
 
     @property
@@ -201,7 +212,11 @@ class Problem(BufferedSums):
         places, weights = checked(batch, self.agents, self.weights.shape[1])
         problem, shards, real = copy.copy(self), self.shards, weights > 0
         features, targets = taken(shards.features, places), taken(shards.targets, places)
-        features[~real], targets[~real] = 0, 0  # as the padding of shards
+        if isinstance(features, SparseRows):
+            features = features.kept(real)
+        else:
+            features[~real] = 0  # as the padding of shards
+        targets[~real] = 0
         indices = np.where(real, taken(shards.indices, places), -1)
         problem.shards = replace(shards, features=features, targets=targets, weights=real.astype(self.dtype), indices=indices)
         problem.weights = taken(self.weights, places) * weights

@@ -3,6 +3,8 @@
 import numpy as np
 
 from consensus._rows import taken
+from consensus._sparse import SparseRows
+from consensus.models.linear import SparseLinear
 from consensus.models.linearization import linearize
 from consensus.problems.model import Problem
 
@@ -37,10 +39,27 @@ def sample_gradients(problem: Problem, w: np.ndarray, places: np.ndarray) -> np.
     count = places.shape[1]
     x, targets = taken(problem.shards.features, places), taken(problem.shards.targets, places)
     # Every sample counts as an agent of its own, whose gradient is one product with its Jacobian.
-    alone = x.reshape(-1, 1, *x.shape[2:])
+    alone = x.apart() if isinstance(x, SparseRows) else x.reshape(-1, 1, *x.shape[2:])
     outputs, linearization = linearize(problem.model, np.repeat(w, count, axis=0), alone)
     slopes = problem.loss.gradient(outputs, targets.reshape(-1, 1, targets.shape[2]))
     return linearization.vjp(slopes).reshape(len(w), count, -1)
+
+
+def clipped_sums(
+    problem: Problem, model: SparseLinear, w: np.ndarray, places: np.ndarray, weights: np.ndarray, clip: np.ndarray
+) -> np.ndarray:
+    """Return ``sum_m weights_m gradient_m``, each gradient cut to the norm ``clip`` (agents,), of a model of sparse features.
+
+    The gradient of a sample of a linear model is the product of its features, with a one for the bias, and the slopes of the
+    loss; its norm is that of their norms, so no gradient is formed.
+    """
+    x, targets = taken(problem.shards.features, places), taken(problem.shards.targets, places)
+    outputs, linearization = linearize(model, w, x)
+    slopes = problem.loss.gradient(outputs, targets)
+    slopes = np.where(np.isfinite(slopes).all(axis=2, keepdims=True), slopes, 0)
+    norms = model.design(x).norms() * np.linalg.norm(slopes, axis=2)
+    kept = weights * np.minimum(1, clip[:, None] / np.maximum(norms, np.finfo(norms.dtype).tiny))
+    return linearization.vjp((kept[..., None] * slopes).astype(slopes.dtype, copy=False))
 
 
 def _linear(problem: Problem) -> bool:

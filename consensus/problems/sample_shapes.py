@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from consensus._sparse import SparseRows
 from consensus.data import Shards
 from consensus.data.frames import Classes, listed
 from consensus.losses.base import Loss
@@ -33,6 +34,9 @@ def fitted(model: Model, shards: Shards) -> tuple[Model, Shards]:
     Whole numbers are kept for a model that takes them, which then runs in the precision of its own parameters.
     """
     features, for_samples = shards.features, getattr(model, "for_samples", None)
+    if isinstance(features, SparseRows):
+        model = on_sparse(model, features)
+        for_samples = None
     shape, real = features.shape[2:], features.dtype.kind == "f"
     if for_samples and not real and getattr(model, "takes_integers", False):
         model = for_samples(shape, features.dtype)
@@ -47,6 +51,19 @@ def fitted(model: Model, shards: Shards) -> tuple[Model, Shards]:
         return model, shards
     logging.getLogger("consensus").info("features in %s become float64, as %s takes no whole numbers", features.dtype, model)
     return model, replace(shards, features=features.astype(np.float64))
+
+
+def on_sparse(model: Model, rows: SparseRows) -> Model:
+    """Return ``model`` for sparse features; raise ``TypeError`` if it takes dense ones alone."""
+    if not (of_model := getattr(model, "for_sparse", None)):
+        size = rows.size * rows.dtype.itemsize
+        takes = f"{size / 1e9:.3g} GB" if size > 1e9 else f"{size / 1e6:.2g} MB"
+        raise TypeError(
+            f"{model} takes dense features, and those of the shards are sparse, {rows.shape[2]} a sample: make the shards of "
+            f"X.toarray(), which takes {takes}, or take consensus.Linear({rows.shape[2]})"
+        )
+    found: Model = of_model()
+    return found
 
 
 def fitted_loss(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from consensus import _checks, kernels
 from consensus._parallel import CHUNK_BYTES, for_chunks
 from consensus._rows import combined, empty, taken
+from consensus._sparse import SparseRows
 from consensus.data import Shards
 from consensus.kernels.fused import FusedSums, Prepared
 from consensus.losses.base import Loss
@@ -25,6 +26,7 @@ from consensus.regularizers import L2
 
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than it takes to distribute them
 _SINGLE = 1 << 16  # samples whose losses a kernel adds up in float32
+_STORED = 128  # numbers in a sparse sample, about
 ChunkFunction: TypeAlias = Callable[..., None]  # of the same rows of some arrays, and settings
 
 
@@ -55,7 +57,9 @@ class SampleSums(BaseProblem):
         self._ridge = r.weight if self.nonconvex is None and type(r) is L2 and type(r.weight) is float else None
         self._together: int = getattr(self.model, "together", 1)
         self._little: int = getattr(self.model, "little", self._together * CHUNK_BYTES)
-        # The numbers that a gradient touches: for each sample, in all layers of the model, and once for each agent.
+        # The numbers that a gradient touches: for each sample, in all layers of the model, and once for each agent. Sparse
+        # samples have fewer, how many is not counted: bits depend on it, and no process knows all agents' samples.
+        size = min(size, _STORED) if isinstance(getattr(self.shards, "features", None), SparseRows) else size
         numbers = size + 2 * sum(getattr(self.model, "widths", (size, self.model.outputs))[1:])
         self._sample_bytes, self._agent_bytes = (count * self.dtype.itemsize for count in (numbers, 2 * self.parameters))
 

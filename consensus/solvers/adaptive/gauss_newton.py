@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 
 from consensus._parallel import CHUNK_BYTES, for_chunks
+from consensus._sparse import SparseRows
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
 from consensus.models.linearization import linearize
 from consensus.problems import Linearizable
 
 Error = Callable[[np.ndarray], np.ndarray]
 
+_TANGENTS = 1 << 24  # bytes of tangents that go through sparse features together
 _FORMED = 1 << 22  # numbers in a Jacobian that is worth forming
 
 
@@ -44,7 +46,9 @@ def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndar
             result[rows, :, some] = linearization.vjp(image).swapaxes(1, 2)
 
     if hasattr(model, "linearize") and not (hasattr(model, "jacobian") and samples * numbers <= _FORMED):
-        several = max(1, min(count, CHUNK_BYTES // _bytes(problem)))
+        sparse = isinstance(problem.shards.features, SparseRows)  # a pass touches tangents more than features
+        room = _TANGENTS // (problem.parameters * problem.dtype.itemsize) if sparse else CHUNK_BYTES // _bytes(problem)
+        several = max(1, min(count, room))
         for_chunks(applied, problem.agents, several * _bytes(problem), 2 * samples * numbers * count)
     else:
         portion = max(1, min(samples, _FORMED // numbers))
@@ -73,7 +77,7 @@ def each_local_model(problem: Linearizable, w: np.ndarray, test: Callable[[slice
     ``error(d)`` is A times the distance, at w + d, of the local cost from its Gauss-Newton model around w, both with d
     (agents, P); ``rounding`` is what of it may be rounding; both of shape (agents,).
     """
-    streamed = 3 * problem.shards.features[0].nbytes  # as often as they are in what is touched
+    streamed = 3 * problem.shards.features.nbytes // problem.agents  # as often as they are in what is touched
     for_chunks(lambda rows: test(rows, *_local_model(problem, w, rows)), len(w), _bytes(problem), streamed=streamed)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from consensus import _checks
+from consensus._sparse import SparseRows
 from consensus.data.shards import Shards
 
 _FAR = 10.0  # standard deviations of features and targets that are far from one
@@ -13,7 +14,7 @@ def warn_if_not(shards: Shards, targets_too: bool) -> None:
     """Warn of features, and of targets where these are numbers to predict, that are far from standardised."""
     real, far = shards.weights > 0, []
     for kind, values in [("feature", shards.features), ("target", shards.targets)][: 1 + targets_too]:
-        if values.dtype.kind == "i":  # integer features are indices into a table
+        if values.dtype.kind == "i" or isinstance(values, SparseRows):  # indices into a table; counts of words, which are rare
             continue
         means, spreads = _moments(values, real)
         odd = (spreads > _FAR) | (np.abs(means) > _FAR * np.maximum(spreads, 1.0))

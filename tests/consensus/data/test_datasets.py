@@ -151,7 +151,7 @@ def test_without_a_network_the_error_names_the_file_to_get(openml, monkeypatch):
 
 @pytest.mark.parametrize("name", ["tulips", "table.xlsx", "", None, 3])
 def test_an_unknown_name_or_suffix_lists_the_known(name):
-    words = r"name must be one of 'diabetes'.*'mnist', or a file that ends in .*\.npz; got "
+    words = r"name must be one of 'diabetes'.*'mnist', or a file that ends in .*\.npz, \.svm, \.svmlight, \.libsvm; got "
     with pytest.raises(ValueError, match=words) as info:
         datasets.load(name)
     assert str(info.value).endswith(repr(name))

@@ -107,7 +107,11 @@ def errors_of_target(ranks, table, target):
     [
         ([], {}, "data must be a table, or a list of tables with one for each owner; got none"),
         (3, {}, "data must be a data frame, or the path of a file; got 3"),
-        ("a.npz", {}, r"data must be a file that ends in .csv, .tsv, .txt, .data, .parquet, .feather; got 'a.npz'"),
+        (
+            "a.npz",
+            {},
+            r"data must be a file that ends in .csv, .tsv, .txt, .data, .parquet, .feather, .svm, .svmlight, .*; got 'a.npz'",
+        ),
         (pd.DataFrame({"days": []}), {}, "data has no rows"),
         (pd.DataFrame({"days": [1.0, 2.0]}), {}, "data has no features besides the target"),
         (pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "a", "days"]), {}, "columns of data must have names of their own"),
