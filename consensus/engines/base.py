@@ -150,12 +150,17 @@ class Engine(ABC):
         Parameters
         ----------
         items : iterable
-            One for each agent of this process.
+            One for each agent of this process. Ranks send plain values and arrays: numbers, text, tuples, lists, dictionaries.
 
         Returns
         -------
         list
             One for each agent of the network.
+
+        Raises
+        ------
+        TypeError
+            If ranks cannot send an item.
         """
         return list(items)
 

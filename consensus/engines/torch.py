@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from consensus import _checks
 from consensus.engines.rank_engine import RankEngine
 from consensus.engines.torch_start import Start
+from consensus.engines.torch_store import Place
 from consensus.engines.torch_transport import TorchTransport
 from consensus.errors import WorkerError
 
@@ -31,7 +32,9 @@ class Torch(RankEngine):
     Ranks find each other by the variables ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``, which torchrun sets.
     Without ``RANK`` they take SLURM's: ``SLURM_PROCID``, ``SLURM_STEP_NUM_TASKS`` or ``SLURM_NTASKS``, and the first machine of
     ``SLURM_STEP_NODELIST``, where the first rank must run; ``MASTER_ADDR`` and ``MASTER_PORT`` overrule the machine and the
-    port. If the script has called ``torch.distributed.init_process_group`` already, its ranks are used.
+    port. The first rank's store listens at that address alone, and where this is a loopback address gloo's connections do, too.
+    torchrun's own listens at all addresses of the machine: a warning says so. If the script has called
+    ``torch.distributed.init_process_group`` already, its ranks are used.
 
     Arguments that differ between ranks, errors and late ranks are treated as by :class:`MPI`. When a rank dies, the others
     notice as soon as they need a message from it: they write the history beside the checkpoint, or else into the working
@@ -94,7 +97,7 @@ class Torch(RankEngine):
             start, begin = Start.of(init_method, rank, size), time.monotonic()
             try:
                 _meet(start, timedelta(seconds=meeting))
-            except RuntimeError as error:
+            except (RuntimeError, OSError) as error:
                 raise WorkerError(
                     f"rank {start.rank} did not meet all {start.world_size} ranks at {start.init_method}: PyTorch, given "
                     f"{meeting:g} s, gave up after {time.monotonic() - begin:.0f} s: {error}"
@@ -107,14 +110,15 @@ class Torch(RankEngine):
 def _meet(start: Start, timeout: timedelta) -> None:
     """Make the group of all ranks."""
     import torch.distributed as dist
-    from torch.distributed.rendezvous import rendezvous
 
-    url, rank, size = start
-    store, rank, size = next(rendezvous(url, rank, size, timeout=timeout))
+    place, rank, size = Place(start), start.rank, start.world_size
+    store = place.store(timeout)
     # torchrun keeps its store when it starts the ranks again, with the addresses of those that have died.
     attempt = f"consensus {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)} of {size}"
     store.set_timeout(timeout)
-    dist.init_process_group("gloo", store=dist.PrefixStore(attempt, store), rank=rank, world_size=size, timeout=timeout)
+    with place.interface():
+        dist.init_process_group("gloo", store=dist.PrefixStore(attempt, store), rank=rank, world_size=size, timeout=timeout)
+    place.say()
 
 
 def _transport() -> TorchTransport:

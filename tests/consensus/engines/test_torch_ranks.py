@@ -137,6 +137,8 @@ def test_ranks_that_are_started_again_meet_anew(monkeypatch):
     monkeypatch.setattr(sys.modules["torch.distributed.rendezvous"], "rendezvous", met)
     monkeypatch.setattr(torch.distributed, "PrefixStore", lambda prefix, store: prefixes.append(prefix))
     monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **settings: None)
+    for name, value in {**TORCHRUN, "MASTER_PORT": "0", "TORCHELASTIC_USE_AGENT_STORE": "True"}.items():
+        monkeypatch.setenv(name, value)
     for count, size in ((None, 2), ("0", 2), ("1", 2), ("2", 2), ("2", 3)):
         monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
         if count is not None:
