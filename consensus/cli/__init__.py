@@ -67,8 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "--allow",
             action="append",
             default=[],
-            metavar="PACKAGE",
-            help='import classes of it: kind = "package.module:Class"',
+            metavar="NAME",
+            help='a package: import its classes, kind = "package.module:Class"; or a folder: read and write its files',
         )
     commands.add_parser("info", help="print versions, cores, MPI and accelerators")
     options = parser.parse_args(arguments)

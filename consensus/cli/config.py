@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from consensus import _checks
 
+_NO_PATHS = ("kind", "label")
 Key: TypeAlias = tuple[str | int, ...]  # such as ("solver", 0, "step_size")
 DEEPEST = 50  # brackets in brackets: settings need a handful, and Python's calls end somewhere
 HEADER = re.compile(r"\s*\[\[?(?P<name>[^\[\]]+)\]\]?\s*(#.*)?$")
@@ -50,7 +51,8 @@ class Config:
     lines : dict
         The line of every key that stands on one of its own.
     allow : tuple of str
-        Packages whose classes a ``kind`` may name, as ``"mypackage.module:Class"``; none by default, as that imports them.
+        Packages whose classes a ``kind`` may name, as ``"mypackage.module:Class"``; none by default, as that imports them. And
+        folders: see :meth:`read`.
     start : dict
         Where ranks meet, as the command says: a file of settings cannot, because PyTorch trusts whoever waits there.
 
@@ -84,7 +86,8 @@ class Config:
         path : path
             The file.
         allow : sequence of str
-            Packages whose classes the file may name.
+            Packages whose classes the file may name, and folders whose files it may: others must be in the working folder or in
+            that of the file, also at the end of links.
         """
         path = _checks.path("path", path)
         try:
@@ -98,7 +101,15 @@ class Config:
             values = None
         if values is None or _depth(values) > DEEPEST:
             raise ConfigError(f"{path.name} has more than {DEEPEST} tables or lists inside each other")
-        return cls(path, values, _lines(text, values), tuple(allow))
+        found = cls(path, values, _lines(text, values), tuple(allow))
+        folders = [Path.cwd(), Path(path.parent), *(Path(one).expanduser() for one in allow)]
+        inside = [folder.resolve() for folder in folders if folder.is_dir()]
+        for key, value in _texts(values):
+            place = None if key[-1] in _NO_PATHS else _place(value)
+            if place and not any(place.is_relative_to(folder) for folder in inside):
+                where = f"{value!r} is outside of the working folder and of that of the file"
+                raise found.error(key, f"{where}: if you trust the file, give --allow {place.parent}")
+        return found
 
     def at(self, key: Key, otherwise: Any = None) -> Any:  # noqa: ANN401  # TOML holds any
         """Return the value at ``key``, or ``otherwise``.
@@ -188,6 +199,23 @@ class Config:
 def named(key: Key) -> str:
     """Return ``key`` as TOML writes it, without numbers."""
     return ".".join(part for part in key if isinstance(part, str))
+
+
+def _texts(value: object, key: Key = ()) -> Iterator[tuple[Key, str]]:
+    """Yield the texts in a value, and where they are."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict | list):
+        for part, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(item, (*key, part))
+
+
+def _place(text: str) -> Path | None:
+    """Return where a text leads if it is a path, links followed; None for a sign, such as a separator, and what is no path."""
+    try:
+        return Path(text).expanduser().resolve() if len(text) > 1 or text == "~" else None
+    except (OSError, RuntimeError, ValueError):  # too long, of no user, with a zero
+        return None
 
 
 def _depth(values: dict[str, Any]) -> int:
