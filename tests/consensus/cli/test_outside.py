@@ -46,7 +46,7 @@ def settings(places, data="data.csv", folder="out"):
 def test_what_is_outside_is_refused_before_anything_is_read_or_written(places, outside):
     path = settings(places, **{name: text.format(places) for name, text in outside.items()})
     before = sorted(places.rglob("*"))
-    with pytest.raises(SystemExit, match=r"error: run\.toml, line \d: .* is outside of the working folder and of that of"):
+    with pytest.raises(SystemExit, match=r"error: run\.toml, line \d+: .* is outside of the working folder and of that of"):
         main(["run", str(path)])
     assert sorted(places.rglob("*")) == before
     with pytest.raises(ConfigError) as caught:
