@@ -9,7 +9,17 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _LARGEST = np.iinfo(np.int64).max
+
+
+def check_name(name: str) -> None:
+    """Reject a name of a column that spreadsheets would take for the beginning of a formula."""
+    if name.startswith(_FORMULA):
+        raise ValueError(
+            f"names of columns must not begin with {name[0]!r}, at which spreadsheets begin a formula; got "
+            f"{_checks.shown(name)}: give it another name"
+        )
 
 
 def check_value(name: str, value: object, first: float | np.ndarray | None) -> None:

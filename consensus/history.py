@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from consensus import _checks
-from consensus._columns import check_value, fits, plain
+from consensus._columns import check_name, check_value, fits, plain
 from consensus._files import whole
 from consensus.data.readers import numbers
 
@@ -71,7 +71,8 @@ class History(dict[str, np.ndarray]):
         Parameters
         ----------
         row : mapping of str to float or ndarray (agents,)
-            The quantities by name; the same names in every row.
+            The quantities by name; the same names in every row. None begins with ``=``, ``+``, ``-`` or ``@``, by which
+            spreadsheets know a formula.
         """
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
             raise TypeError(f"row must be a mapping of names to numbers, such as {{'round': 0}}; got {_checks.shown(row)}")
@@ -79,6 +80,8 @@ class History(dict[str, np.ndarray]):
             raise ValueError(f"a row must have the columns {list(self._columns) or 'of a run'}; got {list(row)}")
         for name, value in row.items():
             before = self._columns.get(name)
+            if before is None:
+                check_name(name)
             if not (before and type(value) is type(before[-1]) and plain(value)):  # these are right, and the most frequent
                 check_value(name, value, before[0] if before else None)
         for name, value in row.items():
@@ -284,6 +287,8 @@ def _seal(table: bytes) -> bytes:
 def restored(columns: Mapping[str, list[Any]], labels: tuple[Hashable, ...] | None = None) -> History:
     """Make a history from copies of these lists of values, up to the last complete row."""
     history, rows = History(labels), min(map(len, columns.values()), default=0)
+    for name in columns:
+        check_name(name)
     history._columns = {name: values[:rows] for name, values in columns.items()}
     for name, values in history._columns.items():
         history._buffers[name] = np.array(values)

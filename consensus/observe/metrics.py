@@ -7,6 +7,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from consensus import _checks
+from consensus._columns import check_name
 from consensus._parallel import for_chunks
 from consensus._rows import rowwise
 from consensus.observe.sums import added
@@ -40,6 +41,7 @@ def checked_metrics(metrics: Mapping[str, Metric] | None, taken: Sequence[str]) 
         raise TypeError(f"{wanted}; got {_checks.shown(metrics)}")
     for name, metric in metrics.items():
         check_function(wanted, metric)
+        check_name(name)
         if name in taken or name.startswith(("agent_objective_", "agent_test_error_")):
             raise ValueError(f"metrics must have names of their own; {name!r} is taken, as are {', '.join(taken)}")
     return dict(metrics)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.plotting.runs import new_axes
+from consensus.plotting.runs import literal, new_axes
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def topology(
         linewidths=0.6 if len(agents) <= 100 else 0.3,
     )
     if values is not None:
-        bar = ax.figure.colorbar(nodes, ax=ax, label=label or "value")
+        bar = ax.figure.colorbar(nodes, ax=ax, label=literal(label or "value"))
         if np.isfinite(values).all() and (values == np.rint(values)).all():
             bar.locator = whole_numbers()
             bar.update_ticks()
@@ -160,7 +160,7 @@ def _write(name: str, position: tuple[float, float], ax: Axes, colour: str, belo
     from matplotlib import patheffects
 
     where: dict[str, Any] = {"va": "top", "xytext": (0, -below - 1)} if below else {"va": "center", "xytext": (0, 0)}
-    text = ax.annotate(name, position, textcoords="offset points", ha="center", fontsize=_FONT, color=colour, **where)
+    text = ax.annotate(literal(name), position, textcoords="offset points", ha="center", fontsize=_FONT, color=colour, **where)
     if below:
         text.set_path_effects([patheffects.withStroke(linewidth=2, foreground="white")])
 

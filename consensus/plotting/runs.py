@@ -115,13 +115,13 @@ def convergence(
         heights = (np.where(values > 0, values, np.nan) if log else values)[shown]
         marker = MARKERS[index % len(MARKERS)]
         lines = ax.plot(across[shown], heights, color=colour, linestyle=style, marker=marker, markersize=4, linewidth=1.5)
-        lines[0].set_label(name)  # a column of arrays has a line for each agent
+        lines[0].set_label(literal(name))  # a column of arrays has a line for each agent
         for line in lines:
             if np.isfinite(line.get_ydata()).any():  # matplotlib cannot place markers on an empty line
                 line.set_markevery((0.03 * index, 0.15))
     keep_in_view(ax, [values for _, values in curves.values()])
-    label = LABELS.get(y, y)
-    ax.set(xlabel=LABELS.get(x, x), ylabel=f"{label} less {offset:.6g}" if offset else label)
+    label = LABELS.get(y) or literal(y)
+    ax.set(xlabel=LABELS.get(x) or literal(x), ylabel=f"{label} less {offset:.6g}" if offset else label)
     ax.grid(True, which="major", color="0.9", linewidth=0.6)
     ax.set_axisbelow(True)
     if any(curves):
@@ -235,6 +235,18 @@ def adaptation(history: History, *, x: str = "exchanges") -> Figure:
         ax.set_xlabel(LABELS.get(x, x))
     axes[0, 0].set_xlabel("")
     return figure
+
+
+def literal(name: object) -> str:
+    """Return a name as figures show it: mathematics if Matplotlib can read what is between its dollars, else as it is."""
+    from matplotlib.mathtext import MathTextParser
+
+    text = str(name)
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError:
+        return text.replace("$", r"\$")
+    return text
 
 
 def new_axes(size: tuple[float, float]) -> Axes:

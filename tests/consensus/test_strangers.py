@@ -1,0 +1,134 @@
+"""Files and names from strangers run nothing, neither in a browser nor in a spreadsheet, and bombs take no memory."""
+
+import io
+import json
+import pickle
+import zipfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import consensus
+import topologies
+from consensus import History, plotting, storage
+from consensus.solvers import DGD
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
+NAMES = ["<script>alert(1)</script>", r"$\frac{1}$", r"\input{/etc/passwd}", "$", "../x", "a & b", *FORMULAS]
+PROBLEM = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+
+
+def run(**options):
+    return consensus.solve(PROBLEM, topologies.ring(3), DGD(0.1), rounds=2, **options)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_no_column_begins_as_a_formula(name, tmp_path):
+    said = "names of columns must not begin with .*, at which spreadsheets begin a formula"
+    with pytest.raises(ValueError, match=said):
+        run(metrics={name: lambda mean: 1.0})
+    with pytest.raises(ValueError, match=said):
+        History().append({name: 1.0})
+    run().save(tmp_path / "run.npz")
+    with np.load(tmp_path / "run.npz") as file:
+        arrays = {key: file[key] for key in file if key not in ("about", "checksum")}
+        about = json.loads(file["about"].tobytes())
+    rows = len(arrays["history.round"])
+    storage.write(tmp_path / "forged.npz", arrays | {f"history.{name}": np.arange(float(rows))}, about)
+    with pytest.raises(ValueError, match=said):
+        consensus.load(tmp_path / "forged.npz")
+
+
+def test_names_of_agents_are_in_no_cell_by_themselves(tmp_path):
+    shards = consensus.Shards.from_list({name: ([[1.0]], [1.0]) for name in FORMULAS})
+    problem = consensus.Problem(consensus.Linear(1), consensus.SquaredLoss(), shards)
+    history = consensus.solve(problem, topologies.ring(6), DGD(0.1), rounds=1, agent_objectives=True).history
+    history.to_csv(tmp_path / "run.csv")
+    header = [name for name in history.to_frame() if "cmd" in name or "SUM" in name]
+    assert len(header) == 2
+    assert all(name.startswith("agent_objective_") for name in header)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_in_figures_are_text(name):
+    ring, star = topologies.ring(3), topologies.star(3)
+    figures = [
+        lambda: plotting.convergence({name: run().history}),
+        lambda: plotting.topology(ring, values=[0.0, 1.0, 2.0], label=name),
+        lambda: plotting.degrees({name: ring, "other": star}),
+        lambda: plotting.spectrum({name: topologies.Static(ring), "other": topologies.Static(star)}),
+    ]
+    for make in figures:
+        file = io.StringIO()
+        with plt.rc_context({"svg.fonttype": "none"}):  # text as text, which a browser reads
+            make().figure.savefig(file, format="svg")
+        plt.close("all")
+        tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(file.getvalue()).iter()}
+        assert "script" not in tags
+        assert "a" not in tags
+
+
+def test_mathematics_in_names_stays(tmp_path):
+    ax = plotting.convergence({r"$\tau = 1$": run().history, "5 $": run().history, r"$\frac{1}$": run().history})
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"$\tau = 1$", r"5 \$", r"\$\frac{1}\$"]
+
+
+class Evil:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+READERS = {
+    "result": consensus.load,
+    "table": lambda path: consensus.datasets.load(path, target="y"),
+    "shards": lambda path: consensus.data.load_shards(path.parent),
+    "resume": lambda path: run(resume=path),
+}
+
+
+def stranger(folder, write):
+    """A folder of shards whose file of an agent, here read as every kind of file, a stranger wrote."""
+    consensus.data.save_shards(consensus.partition(np.eye(4), np.arange(4.0), agents=2), folder)
+    write(folder / "agent-0.npz")
+    return folder / "agent-0.npz"
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_pickle_in_a_file_is_not_read(reader, tmp_path):
+    evil = np.array([Evil(tmp_path / "ran")], dtype=object)
+    names = ("features", "targets", "indices", "y", "about", "checksum")
+    for write in (
+        lambda path: np.savez(path, **dict.fromkeys(names, evil)),
+        lambda path: path.write_bytes(pickle.dumps(Evil(tmp_path / "ran"))),
+    ):
+        path = stranger(tmp_path / reader, write)
+        with pytest.raises(ValueError):  # noqa: PT011  # each in its words
+            READERS[reader](path)
+        assert not (tmp_path / "ran").exists()
+        path.unlink()
+
+
+def bomb(path):
+    """An npz file of a few hundred bytes whose arrays are of terabytes by their headers."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("features", "targets", "indices", "X", "y", "about", "checksum"):
+            archive.writestr(f"{name}.npy", header.getvalue() + bytes(1000))
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_bomb_is_refused_before_it_takes_memory(reader, tmp_path):
+    path = stranger(tmp_path / reader, lambda path: bomb(path))
+    with pytest.raises(ValueError):  # noqa: PT011
+        READERS[reader](path)
