@@ -44,7 +44,7 @@ def of_agents(name: str, times: Times, agents: int) -> list[One]:  # whatever a 
     """
     if isinstance(times, (str, os.PathLike)):
         traces = _traces(name, times, ["agent"])
-        return [_trace(name, traces, (i,)) for i in range(agents)]
+        return [_trace(name, times, traces, (i,)) for i in range(agents)]
     if isinstance(times, (list, np.ndarray)):
         if len(times) != agents:
             raise ValueError(f"{name} must have an entry for each of the {agents} agents; got {len(times)}")
@@ -60,7 +60,7 @@ def of_arcs(name: str, times: Times, agents: int, arcs: Sequence[tuple[int, int]
     """
     if isinstance(times, (str, os.PathLike)):
         traces = _traces(name, times, ["source", "target"])
-        return [_trace(name, traces, arc) for arc in arcs]
+        return [_trace(name, times, traces, arc) for arc in arcs]
     if isinstance(times, (list, np.ndarray)):
         matrix = np.asarray(times, float)
         if matrix.shape != (agents, agents):
@@ -89,21 +89,28 @@ def _one(name: str, value: Given) -> One:
 def _traces(name: str, path: str | os.PathLike[str], keys: list[str]) -> dict[tuple[int, ...], np.ndarray]:
     import pandas
 
-    frame = pandas.read_csv(path, comment="#")
+    try:
+        frame = pandas.read_csv(path, comment="#")
+    except (OSError, ValueError) as error:
+        kind = FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError
+        columns = ", ".join((*keys, "seconds"))
+        raise kind(f"{name}: {path} must be a CSV file with the columns {columns} ({error})") from error
     missing = {*keys, "seconds"} - set(frame.columns)
     if missing:
         raise ValueError(f"{name}: {path} must have the columns {', '.join((*keys, 'seconds'))}; it lacks {sorted(missing)}")
-    seconds = frame["seconds"].to_numpy(float)
+    seconds = pandas.to_numeric(frame["seconds"], errors="coerce").to_numpy(float)
     if not (np.isfinite(seconds).all() and (seconds >= 0).all()):
         raise ValueError(f"{name}: the seconds in {path} must be numbers >= 0")
     groups = frame.groupby(keys, sort=False)["seconds"]
     return {key if isinstance(key, tuple) else (key,): group.to_numpy(float) for key, group in groups}
 
 
-def _trace(name: str, traces: dict[tuple[int, ...], np.ndarray], key: tuple[int, ...]) -> np.ndarray:
+def _trace(
+    name: str, path: str | os.PathLike[str], traces: dict[tuple[int, ...], np.ndarray], key: tuple[int, ...]
+) -> np.ndarray:
     if key not in traces:
         what = f"agent {key[0]}" if len(key) == 1 else f"messages from agent {key[0]} to agent {key[1]}"
-        raise ValueError(f"{name}: the trace has no row for {what}")
+        raise ValueError(f"{name}: {path} has no row for {what}")
     return traces[key]
 
 

@@ -95,7 +95,7 @@ def attempt(config: Config, key: Key, function: Callable[..., T], /, *arguments:
         return function(*arguments, **named)
     except ConfigError:
         raise
-    except (TypeError, ValueError, ImportError, OSError) as error:
+    except (TypeError, ValueError, ImportError, OSError, MemoryError) as error:
         raise config.error(_place(config, key, str(error)), error) from error
 
 

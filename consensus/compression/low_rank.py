@@ -59,8 +59,8 @@ class LowRank(Compressor):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _checks.count("rank of LowRank", self.rank)
-        _checks.count("seed of LowRank", self.seed, least=0)
+        object.__setattr__(self, "rank", _checks.count("rank of LowRank", self.rank))
+        object.__setattr__(self, "seed", _checks.count("seed of LowRank", self.seed, least=0))
         if self.matrices is not None:
             object.__setattr__(self, "matrices", _ascending(self.matrices))
 
@@ -157,8 +157,8 @@ class Factors(PackedRows):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _checks.floats("values of Factors", self.values))
-        _checks.count("rank of Factors", self.rank)
-        _checks.count("columns of Factors", self.columns)
+        object.__setattr__(self, "rank", _checks.count("rank of Factors", self.rank))
+        object.__setattr__(self, "columns", _checks.count("columns of Factors", self.columns))
         width = self.columns - sum(m * n - self.rank * (m + n) for _, m, n in self.matrices)
         if self.values.ndim != 2 or self.values.shape[1] != width:
             raise ValueError(f"values of Factors must have shape (agents, {width}) for these matrices; got {self.values.shape}")

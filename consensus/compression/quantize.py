@@ -56,9 +56,9 @@ class Quantize(Compressor):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _checks.count("bits of Quantize", self.bits, least=2, most=16)
+        object.__setattr__(self, "bits", _checks.count("bits of Quantize", self.bits, least=2, most=16))
         _checks.choice("rounding", self.rounding, ("random", "nearest"))
-        _checks.count("seed of Quantize", self.seed, least=0)
+        object.__setattr__(self, "seed", _checks.count("seed of Quantize", self.seed, least=0))
 
     @property
     def unbiased(self) -> bool:  # type: ignore[override]  # an attribute of others
@@ -123,8 +123,8 @@ class Quantised(PackedRows):
     sent = ("codes", "scale")
 
     def __post_init__(self) -> None:
-        _checks.count("columns of Quantised", self.columns)
-        _checks.count("bits of Quantised", self.bits, least=2, most=16)
+        object.__setattr__(self, "columns", _checks.count("columns of Quantised", self.columns))
+        object.__setattr__(self, "bits", _checks.count("bits of Quantised", self.bits, least=2, most=16))
         object.__setattr__(self, "scale", _checks.floats("scale of Quantised", self.scale))
         check_dtype("codes of Quantised", self.codes, np.uint8)
         width = -(-self.columns * self.bits // 8)
@@ -172,7 +172,8 @@ class Quantised(PackedRows):
         Quantised
             The rounded rows.
         """
-        rows, most = rows_of(rows), _most(_checks.count("bits", bits, least=2, most=16))
+        rows, bits = rows_of(rows), _checks.count("bits", bits, least=2, most=16)
+        most = _most(bits)
         if uniform is not None:
             uniform = _checks.floats("uniform", uniform)
             if uniform.shape != rows.shape:

@@ -46,7 +46,7 @@ class RandomK(SomeEntries):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _checks.count("seed of RandomK", self.seed, least=0)
+        object.__setattr__(self, "seed", _checks.count("seed of RandomK", self.seed, least=0))
 
     def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
         return Drawn.some(rows, self.entries(rows_of(rows).shape[1]), agents, self.seed, number)
@@ -98,9 +98,9 @@ class Drawn(PackedRows):
     sent = ("values", "senders")
 
     def __post_init__(self) -> None:
-        _checks.count("columns of Drawn", self.columns)
-        _checks.count("seed of Drawn", self.seed, least=0)
-        _checks.count("number of Drawn", self.number, least=0)
+        object.__setattr__(self, "columns", _checks.count("columns of Drawn", self.columns))
+        object.__setattr__(self, "seed", _checks.count("seed of Drawn", self.seed, least=0))
+        object.__setattr__(self, "number", _checks.count("number of Drawn", self.number, least=0))
         values, senders = _checks.floats("values of Drawn", self.values), self.senders
         object.__setattr__(self, "values", values)
         check_dtype("senders of Drawn", senders, np.int32)

@@ -90,7 +90,7 @@ class Sparse(PackedRows):
     columns: int
 
     def __post_init__(self) -> None:
-        _checks.count("columns of Sparse", self.columns, most=np.iinfo(np.int32).max)
+        object.__setattr__(self, "columns", _checks.count("columns of Sparse", self.columns, most=np.iinfo(np.int32).max))
         values, indices = _checks.floats("values of Sparse", self.values), self.indices
         object.__setattr__(self, "values", values)
         check_dtype("indices of Sparse", indices, np.int32)

@@ -61,7 +61,13 @@ class Layered(Linearized):
     def _random_start(self, rng: np.random.Generator) -> np.ndarray:
         """Return weights (P,) normal with variance gain * 2 / (inputs + outputs), biases zero."""
         _checks.offers("rng", rng, ("normal",), "a NumPy generator, such as numpy.random.default_rng(0)")
-        w, gain = np.zeros(self.parameters), 1.0 if self._activation is None else self._activation.gain
+        try:
+            w, gain = np.zeros(self.parameters), 1.0 if self._activation is None else self._activation.gain
+        except (MemoryError, ValueError) as error:  # ValueError: more than there are addresses
+            raise MemoryError(
+                f"{self} has {self.parameters} parameters, {8 * self.parameters / 1e9:.3g} GB for each agent, for which there "
+                "is no memory: take narrower or fewer layers"
+            ) from error
         for weights, _ in self._split(w):
             weights[...] = rng.normal(scale=np.sqrt(gain * 2 / sum(weights.shape)), size=weights.shape)
         return w

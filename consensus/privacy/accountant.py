@@ -9,6 +9,8 @@ from consensus import _arguments, _checks
 from topologies.pattern import off_diagonal
 from topologies.schedules import ScheduleLike
 
+_MOST = 1e6  # correlated noise, in units of the other: the inverse below has its first digits
+
 
 def epsilon(
     network: ScheduleLike | nx.Graph,
@@ -53,7 +55,7 @@ def epsilon(
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If a number, or epsilon, is out of range.
 
     References
     ----------
@@ -70,10 +72,24 @@ def epsilon(
     2.89
     """
     schedule = _arguments.schedule(network)
-    count = _checks.count("gradients", gradients)
-    each = divergence(schedule, *checked(clip, noise, correlated))
-    total = count * each
-    return total + 2 * math.sqrt(total * math.log(1 / _checks.number("delta", delta, above=0, below=1)))
+    count, settings = _checks.count("gradients", gradients), checked(clip, noise, correlated)
+    if settings[2] > _MOST * settings[1]:
+        raise ValueError(
+            f"correlated must be at most {_MOST:g} times noise, as rounding hides noise beside larger numbers; got "
+            f"{correlated:g} with noise={noise:g}: take correlated={_MOST:g} * noise"
+        )
+    surprise = math.log(1 / _checks.number("delta", delta, above=0, below=1))
+    try:
+        total = count * divergence(schedule, *settings)
+        found = total + 2 * math.sqrt(total * surprise)
+    except (OverflowError, np.linalg.LinAlgError):
+        found = math.inf
+    if not found < math.inf:
+        raise ValueError(
+            f"clip, noise and correlated must have squares, and an epsilon, that are floats; got {clip:g}, {noise:g} and "
+            f"{correlated:g}: only their ratios count, so take noise=1, and clip below 1e100"
+        )
+    return found
 
 
 def divergence(schedule: ScheduleLike, clip: float, noise: float, correlated: float) -> float:

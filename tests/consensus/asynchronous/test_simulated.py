@@ -276,11 +276,21 @@ def test_times_are_read_from_a_file(tmp_path):
     assert first[0][:3] == [4.0, 8.0, 12.0]
     assert first[1][:4] == [1.0, 3.0, 4.0, 6.0]
     times.write_text("agent,seconds\n0,1\n")
-    with pytest.raises(ValueError, match="compute: the trace has no row for agent 1"):
+    with pytest.raises(ValueError, match=r"compute: .*compute.csv has no row for agent 1"):
         run(Simulated(times))
     delays.write_text("source,seconds\n0,1\n")
     with pytest.raises(ValueError, match=r"must have the columns source, target, seconds; it lacks \['target'\]"):
         run(Simulated(delay=delays))
+    with pytest.raises(FileNotFoundError, match=r"compute: .*none.csv must be a CSV file with the columns agent, seconds"):
+        run(Simulated(tmp_path / "none.csv"))
+    for content, words in (
+        (b"", "must be a CSV file"),
+        (b"\xff\xfe,seconds\n", "must be a CSV file"),
+        (b"agent,seconds\n0,x\n", ">= 0"),
+    ):
+        times.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"compute: .*compute.csv.*{words}"):
+            run(Simulated(times))
 
 
 def test_a_trace_of_delays_may_have_zeros(tmp_path):

@@ -121,6 +121,7 @@ def test_histories_and_a_figure_are_written(done):
         ("exchanges = 2", "exchanges = 0", 30, "exchanges must be"),
         ("decay = 0.01", "decay = 5", 34, "decay"),
         ("tau = 1.0", "tau = -1", 35, "tau must be"),
+        ("hidden = [4]", "hidden = [10000000000000]", 23, "parameters, 9.6e+05 GB for each agent"),
         ("[run]", "[runs]", 2, "did you mean run?"),
         ("[[solver]]", "[solver]", 27, "is no TOML"),
         ("rounds = 6", "rounds = 0", 3, "rounds must be a whole number >= 1; got 0"),

@@ -9,7 +9,7 @@ from problems import problem
 
 import consensus
 import topologies
-from consensus.compression import Half, LowRank, NoCompression, Quantize, RandomK, TopK
+from consensus.compression import Half, LowRank, NoCompression, Quantised, Quantize, RandomK, TopK
 from consensus.solvers import BEER, ChocoSGD
 
 P, DRAWS = 12, 200
@@ -108,3 +108,21 @@ problem_of_five = problem("squared", consensus.L2(0.1))
 
 def run(compressor):
     consensus.solve(problem_of_five, topologies.ring(6), BEER(compressor, 0.1, 0.1), rounds=1)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64])
+def test_numbers_of_few_bits_are_whole_numbers_like_others(kind):
+    rows = np.random.default_rng(0).standard_normal((3, 300))
+    for make, value in (
+        (Quantize, 7),
+        (lambda k: LowRank(k, ((0, 15, 20),)), 3),
+        (lambda k: Quantize(4, seed=k), 100),
+        (lambda k: RandomK(0.5, seed=k), 100),
+    ):
+        packed = [make(number).pack(rows, np.arange(3), 5) for number in (value, kind(value))]
+        np.testing.assert_array_equal(packed[1].unpack(), packed[0].unpack())
+        assert make(kind(value)) == make(value)
+        assert repr(make(kind(value))) == repr(make(value))
+    few = Quantised.nearest(rows, bits=kind(3))
+    np.testing.assert_array_equal(few.unpack(), Quantised.nearest(rows, bits=3).unpack())
+    np.testing.assert_array_equal(Quantised(few.codes, few.scale, 300, kind(3)).unpack(), few.unpack())

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -235,3 +236,12 @@ def test_wrong_shapes_are_named(method, model):
 def test_bad_settings_are_named(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("model", [MLP([2, 10**13, 1]), MLP([2, 10**18, 1]), ResNet(3, width=10**7, layers=2, outputs=1)])
+def test_a_model_that_no_memory_holds_says_how_large_it_is(model):
+    gigabytes = re.escape(f"{8 * model.parameters / 1e9:.3g} GB for each agent")
+    with pytest.raises(
+        MemoryError, match=rf"^{re.escape(str(model))} has {model.parameters} parameters, {gigabytes}.*: take narrower"
+    ):
+        model.init(np.random.default_rng(0))

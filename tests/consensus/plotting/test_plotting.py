@@ -244,3 +244,20 @@ def test_networks_must_be_graphs_or_schedules(odd, tmp_path):
         plotting.spectrum({"a": odd})
     with pytest.raises(ValueError, match=r"values must have shape \(5,\).*got \(4,\)"):
         plotting.topology(RING, values=np.ones(4))
+
+
+@pytest.mark.parametrize("name", [r"$\frac{1}$", r"a $\nope$ b", "$_$"])
+def test_names_that_are_no_mathematics_are_drawn_as_they_are(name, tmp_path):
+    history = History()
+    history.append({"round": 0, "exchanges": 0, "objective": 1.0})
+    graph = nx.relabel_nodes(nx.path_graph(3), {0: name})
+    axes = [
+        plotting.convergence({name: history}),
+        plotting.topology(graph, values=[0, 1, 2], label=name),
+        plotting.spectrum({name: graph}),
+        plotting.degrees({name: graph}),
+    ]
+    for ax in axes:
+        ax.figure.savefig(tmp_path / "drawn.png")
+    assert axes[0].get_legend_handles_labels()[1] == [name.replace("$", r"\$")]
+    assert plotting.convergence({r"$\tau = \frac{1}{2}$": history}).get_legend_handles_labels()[1] == [r"$\tau = \frac{1}{2}$"]

@@ -247,3 +247,23 @@ def test_losses_of_batches_and_settings_by_the_data_are_rejected():
         private.check(consensus.Problem(Torch(torch.nn.Linear(3, 1).double()), loss, p.shards))
     with pytest.raises(ValueError, match="must have a momentum: the default of OPAPC would depend on the data"):
         Private(OPAPC(0.1), 1.0, 1.0)
+
+
+@pytest.mark.parametrize("settings", [(1e308, 1.0), (1.0, 1e-200), (1e200, 1e200), (1e154, 1.0)])
+def test_an_epsilon_that_is_no_float_is_refused(settings):
+    ring, (clip, noise) = topologies.ring(4), settings
+    with pytest.raises(ValueError, match=r"clip, noise and correlated must have squares, .*take noise=1, and clip below 1e100"):
+        epsilon(ring, 10**9, *settings)
+    each = 2 * min(clip / noise, 9e99) ** 2  # of Gaussian noise on all entries
+    wanted = 1e9 * each + 2 * math.sqrt(1e9 * each * math.log(1e5))
+    assert epsilon(ring, 10**9, min(clip / noise, 9e99), 1.0) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_correlated_noise_that_rounds_the_other_away_is_refused():
+    for correlated, noise in ((1e200, 1.0), (1.1e6, 1.0), (1.0, 1e-7)):
+        with pytest.raises(ValueError, match=r"correlated must be at most 1e\+06 times noise.*take correlated=1e\+06 \* noise"):
+            epsilon(topologies.complete(4), 5, 1.0, noise, correlated)
+    # (I + c^2 (4 I - 1 1^T))^-1 has the diagonal 1/4 + 3/4 / (1 + 4 c^2).
+    each = 2 * (0.25 + 0.75 / (1 + 4e12))
+    wanted = 5 * each + 2 * math.sqrt(5 * each * math.log(1e5))
+    assert epsilon(topologies.complete(4), 5, 1.0, 1.0, 1e6) == pytest.approx(wanted, rel=1e-3)
