@@ -26,7 +26,6 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
-    "matplotlib.sphinxext.plot_directive",
     "numpydoc",
     "myst_parser",
     "sphinx_design",
@@ -40,7 +39,6 @@ extensions = [
 exclude_patterns = [
     "_build",
     "_extensions",
-    "figures/**",
     "gallery",
     "gallery/**",
     "_templates",
@@ -73,12 +71,6 @@ numpydoc_xref_aliases = aliases()
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 codeautolink_global_preface = "import consensus, topologies"
-
-plot_include_source = False
-plot_html_show_source_link = False
-plot_html_show_formats = False
-plot_formats = [("png", 110)]
-plot_rcparams = {"figure.dpi": 110}
 
 sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],

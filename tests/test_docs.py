@@ -55,6 +55,13 @@ def test_examples_give_what_they_show(stem, tmp_path, monkeypatch):
     assert found.failed == 0
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_fits_the_page_of_a_laptop(page):
+    blocks = re.findall(r"```(?:python|pycon|py|sh|toml|yaml)\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    wide = [line for block in blocks for line in block.splitlines() if len(line) > 110]
+    assert [line for line in wide if not re.match(r'[A-Z]\w+Error: |"""', line)] == []
+
+
 def test_the_readme_counts_the_solvers_of_the_table_and_the_contents_list_them():
     rows, top = consensus.solvers.table().rows, PAGES[0].parents[1]
     assert re.findall(r"(\d+) solvers", (top / "README.md").read_text()) == [str(len(rows))]

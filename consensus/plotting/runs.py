@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DIVERGED = 1e6  # times the usual values
+_FEW = 2.0  # decades of a logarithmic axis on which more than the powers of ten have labels
 _NAMED = 12  # agents of which each has a curve with its name
 
 LABELS = {
@@ -108,6 +109,7 @@ def convergence(
         ax.set_yscale("log")
     if log_x:
         ax.set_xscale("log")
+        _few_labels(ax)
     for index, (name, (across, values)) in enumerate(curves.items()):
         colour = COLOURS[index % len(COLOURS)]
         style = DASHES[(index + index // len(COLOURS)) % len(DASHES)]
@@ -127,6 +129,25 @@ def convergence(
     if any(curves):
         ax.legend(frameon=False)
     return ax
+
+
+def _few_labels(ax: Axes) -> None:
+    """Label 1, 2, 5, 10, ... of a logarithmic axis of x that spans less than two decades, where all would overlap."""
+    from matplotlib.ticker import FuncFormatter, LogFormatterMathtext
+
+    powers = LogFormatterMathtext()
+    powers.set_axis(ax.xaxis)
+
+    def text(value: float, place: int | None) -> str:
+        low, high = ax.get_xlim()
+        decades, digit = np.log10(high / low), round(value / 10 ** np.floor(np.log10(value) + 1e-9))
+        if decades > _FEW:
+            return powers(value, place) if digit in (1, 10) else ""
+        shown = digit in ((1, 2, 5, 10) if decades > 0.6 else range(1, 11))
+        return (f"{value:g}" if value < 1e5 else f"${digit}\\cdot10^{{{np.log10(value):.0f}}}$") if shown else ""
+
+    ax.xaxis.set_major_formatter(FuncFormatter(text))
+    ax.xaxis.set_minor_formatter(FuncFormatter(text))
 
 
 def _named(agent: Hashable) -> str:

@@ -21,6 +21,8 @@ PACKAGES = ("consensus", "topologies")
 REFERENCE = Path(__file__).parents[1] / "reference"
 HIDDEN = ("consensus.cli.__main__", "consensus.kernels")  # and what is inside
 UNLINKED = ("changelog",)  # names in it may be gone
+GRAPHS = ("contents", "networks")  # pages whose tables name functions of topologies without their package
+OTHERS = {"scikit-learn"}  # heads of columns with the names of another package
 WITHOUT_EXAMPLE = {"consensus.cli.submit"}  # it needs a cluster
 
 
@@ -128,9 +130,13 @@ def link_literals(app: Sphinx, doctree: nodes.document) -> None:
         if not found or isinstance(literal.parent, nodes.reference | nodes.title | pending_xref):
             continue
         full, word = found[1], found[2]
+        column = head(literal)
+        if column in OTHERS:
+            continue
         best = (
             names.get(full)
             or names.get(f"consensus.{full}")
+            or (names.get(f"topologies.{full}") if column is not None and app.env.docname in GRAPHS else None)
             or (words.get(word) if full == word and word[0].isupper() else None)
         )
         if best:
@@ -138,6 +144,18 @@ def link_literals(app: Sphinx, doctree: nodes.document) -> None:
             link["refdoc"] = app.env.docname
             literal.replace_self(link)
             link += literal
+
+
+def head(literal: nodes.literal) -> str | None:
+    """Return the head of the column of a table that a name is in; None outside tables."""
+    cell: Any = literal.parent
+    while cell is not None and not isinstance(cell, nodes.entry):
+        cell = cell.parent
+    if cell is None:
+        return None
+    place, group = cell.parent.index(cell), cell.parent.parent.parent
+    heads = [row[place].astext() for part in group.children if isinstance(part, nodes.thead) for row in part.children]
+    return heads[0] if heads else ""
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

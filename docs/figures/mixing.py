@@ -1,5 +1,7 @@
 """Values of sixteen agents that only mix: on a ring, and on a random regular graph."""
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -19,3 +21,4 @@ for ax, (name, graph) in zip(
     ax.axhline(start.mean(), color="black", linestyle=":")
     ax.set(title=f"{name}: gap {topologies.spectral_gap(matrix):.2f}", xlabel="exchanges")
 axes[0].set_ylabel("value of each agent")
+plt.savefig(Path(__file__).with_suffix(".png"), dpi=110)

@@ -1,5 +1,7 @@
 """Five agents on a graph, their costs of one number w, and the mean of the costs."""
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -19,3 +21,4 @@ right.plot(w, costs.mean(axis=0), color="#0072b2", linewidth=2.5, label="mean of
 right.plot(w[costs.mean(axis=0).argmin()], costs.mean(axis=0).min(), "o", color="#0072b2")
 right.set(xlabel="w", ylabel="cost", ylim=(-0.35, 3.3))
 right.legend(loc="upper center")
+plt.savefig(Path(__file__).with_suffix(".png"), dpi=110)

@@ -1,5 +1,7 @@
 """A nonconvex cost of one weight, and its two convex surrogates at a point."""
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -19,3 +21,4 @@ ax.plot(centre, at, "o", color="black")
 ax.plot(w[partial.argmin()], partial.min(), "o", color="#0072b2")
 ax.set(xlabel="w", ylabel="cost", ylim=(-0.35, 0.6))
 ax.legend(fontsize=8)
+plt.savefig(Path(__file__).with_suffix(".png"), dpi=110)

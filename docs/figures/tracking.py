@@ -1,5 +1,7 @@
 """The iterates of eight agents with unlike quadratic costs: DGD, and gradient tracking."""
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -30,3 +32,4 @@ for ax, (name, solver) in zip(axes, {"DGD": DGD(0.02), "gradient tracking": Grad
     ax.axhline((curvature * centres).sum() / curvature.sum(), color="black", linestyle=":")
     ax.set(title=name, xlabel="rounds")
 axes[0].set_ylabel("w of each agent")
+plt.savefig(Path(__file__).with_suffix(".png"), dpi=110)

@@ -86,6 +86,27 @@ def test_an_unknown_column_is_named_with_the_known_ones(odd):
         plotting.convergence(history(), x=odd)
 
 
+@pytest.mark.parametrize("decades", [0.3, 0.6, 1.0, 1.6, 1.9, 2.1, 4.0])
+@pytest.mark.parametrize("first", [1, 3, 700, 2e5])
+def test_labels_of_a_logarithmic_axis_do_not_overlap(first, decades):
+    record = History()
+    for x in np.geomspace(first, first * 10**decades, 9):
+        record.append({"round": x, "objective": 1 / x})
+    ax = plotting.convergence(record, log_x=True)
+    drawn(ax)
+    low, high = ax.get_xlim()
+    labels = [
+        label.get_window_extent()
+        for minor in (False, True)
+        for label, x in zip(ax.xaxis.get_ticklabels(minor=minor), ax.xaxis.get_ticklocs(minor=minor), strict=False)
+        if label.get_text() and low <= x <= high
+    ]
+    labels.sort(key=lambda box: box.x0)
+    assert len(labels) >= 2
+    for one, next_one in itertools.pairwise(labels):
+        assert one.x1 < next_one.x0
+
+
 def test_runs_differ_in_grey_too():
     lines = plotting.convergence({str(run): history() for run in range(12)}).get_lines()
     colours = [float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114))) for colour in plotting.COLOURS]
