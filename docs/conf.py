@@ -77,7 +77,9 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["examples"],
     "filename_pattern": "/plot_",
     "ignore_pattern": r"__init__\.py" if find_spec("torch") else r"__init__\.py|plot_torch\.py",
-    "subsection_order": [f"gallery/{folder}" for folder in ("start", "networks", "solvers", "messages", "problems")],
+    "subsection_order": [
+        f"gallery/{folder}" for folder in ("start", "networks", "solvers", "messages", "problems")
+    ],
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,

@@ -58,7 +58,11 @@ def shortest() -> dict[str, str]:
 
 def aliases() -> dict[str, str]:
     """Return what numpydoc links in the types of parameters: our classes by their last word, and those of libraries."""
-    words = {best.rpartition(".")[2]: best for name, best in shortest().items() if inspect.isclass(exported_value(best))}
+    words = {
+        best.rpartition(".")[2]: best
+        for name, best in shortest().items()
+        if inspect.isclass(exported_value(best))
+    }
     return LIBRARIES | words
 
 
@@ -140,7 +144,9 @@ def link_literals(app: Sphinx, doctree: nodes.document) -> None:
             or (words.get(word) if full == word and word[0].isupper() else None)
         )
         if best:
-            link = pending_xref("", refdomain="py", reftype="obj", reftarget=best, refexplicit=True, refwarn=True)
+            link = pending_xref(
+                "", refdomain="py", reftype="obj", reftarget=best, refexplicit=True, refwarn=True
+            )
             link["refdoc"] = app.env.docname
             literal.replace_self(link)
             link += literal
@@ -154,7 +160,12 @@ def head(literal: nodes.literal) -> str | None:
     if cell is None:
         return None
     place, group = cell.parent.index(cell), cell.parent.parent.parent
-    heads = [row[place].astext() for part in group.children if isinstance(part, nodes.thead) for row in part.children]
+    heads = [
+        row[place].astext()
+        for part in group.children
+        if isinstance(part, nodes.thead)
+        for row in part.children
+    ]
     return heads[0] if heads else ""
 
 
@@ -169,7 +180,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def without_example(values: dict[str, Any]) -> set[str]:
     """Return the names of classes and functions whose docstring has no example, of values by name."""
     named = (
-        (name, value) for name, value in values.items() if inspect.isclass(value) or inspect.isroutine(inspect.unwrap(value))
+        (name, value)
+        for name, value in values.items()
+        if inspect.isclass(value) or inspect.isroutine(inspect.unwrap(value))
     )
     return {name for name, value in named if ">>> " not in (value.__doc__ or "")}
 
@@ -177,7 +190,9 @@ def without_example(values: dict[str, Any]) -> set[str]:
 def faults() -> dict[str, list[str]]:
     """Return what is wrong, and with which names."""
     pages = "\n".join(page.read_text() for page in REFERENCE.glob("*.rst"))
-    listed = set(re.findall(r"^(?:   ~|\.\. py:data:: )((?:consensus|topologies)\.[\w.]+)$", pages, flags=re.MULTILINE))
+    listed = set(
+        re.findall(r"^(?:   ~|\.\. py:data:: )((?:consensus|topologies)\.[\w.]+)$", pages, flags=re.MULTILINE)
+    )
     public = set(shortest().values())
     bare = without_example({name: exported_value(name) for name in public})
     found = {

@@ -11,7 +11,10 @@ _, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True, layout="constrained"
 start = np.sort(np.random.default_rng(0).uniform(0, 1, 16))
 for ax, (name, graph) in zip(
     axes,
-    {"ring": topologies.ring(16), "random, four neighbours each": topologies.random_regular(16, 4, seed=0)}.items(),
+    {
+        "ring": topologies.ring(16),
+        "random, four neighbours each": topologies.random_regular(16, 4, seed=0),
+    }.items(),
     strict=True,
 ):
     matrix, x = topologies.metropolis(graph), [start]

@@ -11,7 +11,9 @@ import topologies
 graph = topologies.small_world(5, 2, 0.5, seed=1)
 w = np.linspace(-2, 3, 300)
 centres = np.array([-1.0, -0.3, 0.4, 1.2, 2.0])
-costs = np.log1p(np.multiply.outer(np.array([2.0, 0.7, 1.5, 1.0, 3.0]), np.ones_like(w)) * (w - centres[:, None]) ** 2)
+costs = np.log1p(
+    np.multiply.outer(np.array([2.0, 0.7, 1.5, 1.0, 3.0]), np.ones_like(w)) * (w - centres[:, None]) ** 2
+)
 _, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", width_ratios=(1, 1.8))
 consensus.plotting.topology(graph, ax=left)
 for agent, cost in enumerate(costs):

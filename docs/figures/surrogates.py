@@ -12,7 +12,9 @@ w = np.linspace(-0.6, 2.6, 400)
 cost = 0.5 * np.mean((np.tanh(np.multiply.outer(w, x)) - d) ** 2, axis=1)
 at = 0.5 * np.mean((f - d) ** 2)
 full = at + np.mean((f - d) * slope) * (w - centre) + tau / 2 * (w - centre) ** 2
-partial = 0.5 * np.mean((f + np.multiply.outer(w - centre, slope) - d) ** 2, axis=1) + tau / 2 * (w - centre) ** 2
+partial = (
+    0.5 * np.mean((f + np.multiply.outer(w - centre, slope) - d) ** 2, axis=1) + tau / 2 * (w - centre) ** 2
+)
 ax = plt.figure(figsize=(7, 3.4), layout="constrained").gca()
 ax.plot(w, cost, color="black", linewidth=2, label="cost of the agent")
 ax.plot(w, full, "--", color="#d97700", label="full linearization: its slope")

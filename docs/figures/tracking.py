@@ -18,7 +18,9 @@ problem = consensus.Problem.from_functions(
     parameters=1,
 )
 _, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True, layout="constrained")
-for ax, (name, solver) in zip(axes, {"DGD": DGD(0.02), "gradient tracking": GradientTracking(0.02)}.items(), strict=True):
+for ax, (name, solver) in zip(
+    axes, {"DGD": DGD(0.02), "gradient tracking": GradientTracking(0.02)}.items(), strict=True
+):
     rows = []
     consensus.solve(
         problem,

@@ -24,12 +24,18 @@ ring = topologies.ring(8)
 goal = 0.12
 runs = {
     "FedAvg": centralised.solve(
-        problem, centralised.FedAvg(0.5, local_steps=5), rounds=200, record_every=1, stop=f"objective <= {goal}"
+        problem,
+        centralised.FedAvg(0.5, local_steps=5),
+        rounds=200,
+        record_every=1,
+        stop=f"objective <= {goal}",
     ),
     "K-GT on a ring": consensus.solve(
         problem, ring, KGT(0.1, local_steps=5), rounds=400, record_every=1, stop=f"objective <= {goal}"
     ),
-    "AdaptiveNEXT on a ring": consensus.solve(problem, ring, rounds=100, record_every=1, stop=f"objective <= {goal}"),
+    "AdaptiveNEXT on a ring": consensus.solve(
+        problem, ring, rounds=100, record_every=1, stop=f"objective <= {goal}"
+    ),
 }
 clusters = {
     "one room": Cluster(latency=5e-5, bandwidth=1e9, flops=1e10),
@@ -44,7 +50,9 @@ ax = plt.figure(figsize=(7, 4), layout="constrained").gca()
 for row, (name, result) in enumerate(runs.items()):
     work = load(result.history, problem, None if name == "FedAvg" else ring)
     seconds = [cluster.seconds(work)[-1] for cluster in clusters.values()]
-    ax.bar(np.arange(3) + 0.27 * (row - 1), seconds, 0.25, label=name, color=("0.6", "#d97700", "#0072b2")[row])
+    ax.bar(
+        np.arange(3) + 0.27 * (row - 1), seconds, 0.25, label=name, color=("0.6", "#d97700", "#0072b2")[row]
+    )
 ax.set_xticks(range(3), clusters)
 ax.set(yscale="log", ylabel="predicted seconds")
 ax.legend()

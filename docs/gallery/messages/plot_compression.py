@@ -29,7 +29,8 @@ solvers = {
     "NEXT, 6 bits a number": Compressed(NEXT(surrogate, 0.2), Quantize(6)),
 }
 runs = {
-    name: consensus.solve(problem, network, solver, rounds=600, record_every=20).history for name, solver in solvers.items()
+    name: consensus.solve(problem, network, solver, rounds=600, record_every=20).history
+    for name, solver in solvers.items()
 }
 
 # %%

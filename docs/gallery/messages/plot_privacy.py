@@ -32,7 +32,10 @@ for name, correlated, marker in (("independent noise", 0.0, "o"), ("and noise th
         planned.append(solver.epsilon(network, gradients=int(result.history["gradients"][-1]), delta=1e-5))
         errors.append(result.history["test_error"][-1])
     ax.semilogx(planned, errors, marker=marker, label=name)
-ax.set(xlabel="epsilon of such a run on ranks, at delta = 1e-5 (less is more private)", ylabel="wrong test labels")
+ax.set(
+    xlabel="epsilon of such a run on ranks, at delta = 1e-5 (less is more private)",
+    ylabel="wrong test labels",
+)
 ax.legend()
 plt.show()
 

@@ -19,10 +19,15 @@ from consensus.solvers import TreeLBFGS
 
 data = consensus.datasets.split(*consensus.datasets.load("breast_cancer"), classification=True)
 shards = consensus.partition(data.X, data.y, agents=10, scheme="sorted")
-problem = consensus.Problem(consensus.Linear(data.X.shape[1]), consensus.LogisticLoss(), shards, consensus.L2(1e-2))
+problem = consensus.Problem(
+    consensus.Linear(data.X.shape[1]), consensus.LogisticLoss(), shards, consensus.L2(1e-2)
+)
 graph = topologies.erdos_renyi(10, 0.3, seed=0)
 solvers = {"without masks": TreeLBFGS(), "secure aggregation": TreeLBFGS(secure=SecureSums(bits=40))}
-results = {name: consensus.solve(problem, graph, solver, rounds=25, record_every=1) for name, solver in solvers.items()}
+results = {
+    name: consensus.solve(problem, graph, solver, rounds=25, record_every=1)
+    for name, solver in solvers.items()
+}
 
 # %%
 # By exchanges the curves differ by the agreement on keys at the start; by bytes masks cost several times as much.

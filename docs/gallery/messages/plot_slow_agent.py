@@ -32,7 +32,12 @@ clock = Simulated(compute=[1.0] * 7 + [10.0], delay=(0.0, 1.0), seed=0)
 arcs = nx.DiGraph([(i, (i + 1) % 8) for i in range(8)] + [((i + 1) % 8, i) for i in range(8)])
 runs = {
     "with rounds": consensus.solve(
-        problem, topologies.ring(8), NEXT(FullLinearization(80.0), 0.3), rounds=100, engine=clock, record_every=2
+        problem,
+        topologies.ring(8),
+        NEXT(FullLinearization(80.0), 0.3),
+        rounds=100,
+        engine=clock,
+        record_every=2,
     ).history,
     "without rounds": consensus.solve(
         problem, arcs, ASYSONATA(FullLinearization(20.0), 1.0), rounds=1000, engine=clock, record_every=20

@@ -33,6 +33,8 @@ problem = consensus.Problem(consensus.MLP([30, 10, 1]), consensus.LogisticLoss()
 network = topologies.Static(graph, weights=topologies.push)
 runs = {}
 for solver in (SONATA(PartialLinearization(tau=1.0), 0.2), PushDIGing(0.1), PushPull(0.1)):
-    runs[type(solver).__name__] = consensus.solve(problem, network, solver, rounds=300, record_every=15).history
+    runs[type(solver).__name__] = consensus.solve(
+        problem, network, solver, rounds=300, record_every=15
+    ).history
 consensus.plotting.convergence(runs, "stationarity")
 plt.show()

@@ -26,7 +26,8 @@ for ax, (name, graph) in zip(axes.flat, graphs.items(), strict=True):
     matrix = topologies.metropolis(graph)
     consensus.plotting.topology(graph, ax=ax)
     ax.set_title(
-        f"{name}\ngap {topologies.spectral_gap(matrix):.3f}, mixing time {topologies.mixing_time(matrix, 1e-3)}", fontsize=9
+        f"{name}\ngap {topologies.spectral_gap(matrix):.3f}, mixing time {topologies.mixing_time(matrix, 1e-3)}",
+        fontsize=9,
     )
 plt.show()
 

@@ -26,7 +26,9 @@ print(topologies.check(topologies.Static(club), EXTRA()))
 import matplotlib.pyplot as plt
 
 weights = {"Metropolis": topologies.metropolis, "fastest": topologies.fastest}
-matrices = {f"{name}, gap {topologies.spectral_gap(rule(club)):.3f}": rule(club) for name, rule in weights.items()}
+matrices = {
+    f"{name}, gap {topologies.spectral_gap(rule(club)):.3f}": rule(club) for name, rule in weights.items()
+}
 _, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 consensus.plotting.topology(club, ax=left)
 consensus.plotting.spectrum(matrices, ax=right)

@@ -24,7 +24,9 @@ shards = consensus.partition(images[train], y[train], agents=6, scheme="dirichle
 
 
 def network_of(parameters, x):
-    x = jax.lax.conv_general_dilated(x, parameters["filters"], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    x = jax.lax.conv_general_dilated(
+        x, parameters["filters"], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
     return jnp.tanh(x).reshape(len(x), -1) @ parameters["out"] + parameters["bias"]
 
 

@@ -36,7 +36,12 @@ def gradient(w, rows):
 problem = consensus.Problem.from_functions(value, gradient, agents=25, parameters=2)
 guesses, points = rng.random((25, 2)), []
 result = consensus.solve(
-    problem, graph, start=guesses, rounds=60, record_every=1, callbacks=[lambda info: points.append(info.w.copy())]
+    problem,
+    graph,
+    start=guesses,
+    rounds=60,
+    record_every=1,
+    callbacks=[lambda info: points.append(info.w.copy())],
 )
 
 # %%

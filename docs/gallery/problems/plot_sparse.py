@@ -28,7 +28,9 @@ penalties = {"L1": consensus.L1(0.2), "LogSum": consensus.LogSum(0.05, 0.1), "SC
 found = {}
 for name, penalty in penalties.items():
     problem = consensus.Problem(consensus.Linear(60, bias=False), consensus.SquaredLoss(), shards, penalty)
-    result = consensus.solve(problem, network, NEXT(PartialLinearization(tau=2.0), 0.5), rounds=200, record_every=50)
+    result = consensus.solve(
+        problem, network, NEXT(PartialLinearization(tau=2.0), 0.5), rounds=200, record_every=50
+    )
     found[name] = result.mean
 
 # %%
@@ -37,7 +39,10 @@ _, axes = plt.subplots(1, 3, figsize=(11, 3.5), sharey=True, layout="constrained
 for ax, (name, w) in zip(axes, found.items(), strict=True):
     ax.plot(truth, "o", mfc="none", color="black", label="truth")
     ax.plot(w, ".", color="#0072b2", label="found")
-    ax.set(title=f"{name}: {np.sum(np.abs(w) > 1e-6)} nonzero, error {np.linalg.norm(w - truth):.2f}", xlabel="feature")
+    ax.set(
+        title=f"{name}: {np.sum(np.abs(w) > 1e-6)} nonzero, error {np.linalg.norm(w - truth):.2f}",
+        xlabel="feature",
+    )
 axes[0].set_ylabel("coefficient")
 axes[0].legend()
 plt.show()

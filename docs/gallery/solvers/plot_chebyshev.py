@@ -25,7 +25,10 @@ solvers = {
     "5 exchanges": Gossip(GradientTracking(0.02), exchanges=5),
     "5 exchanges, Chebyshev": Gossip(GradientTracking(0.02), exchanges=5, gap=gap),
 }
-runs = {name: consensus.solve(problem, ring, solver, rounds=300, record_every=10).history for name, solver in solvers.items()}
+runs = {
+    name: consensus.solve(problem, ring, solver, rounds=300, record_every=10).history
+    for name, solver in solvers.items()
+}
 _, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 consensus.plotting.convergence(runs, "disagreement", "gradients", ax=left)
 consensus.plotting.convergence(runs, "disagreement", "exchanges", ax=right)

@@ -28,7 +28,8 @@ solvers = {
     "EXTRA, its default": EXTRA(),
 }
 runs = {
-    name: consensus.solve(problem, network, solver, rounds=800, record_every=20).history for name, solver in solvers.items()
+    name: consensus.solve(problem, network, solver, rounds=800, record_every=20).history
+    for name, solver in solvers.items()
 }
 consensus.plotting.convergence(runs, "stationarity")
 plt.show()

@@ -27,7 +27,9 @@ solvers = {
     "Muon": GradientTracking(0.03, batch=32, direction=Muon(weight_decay=0.0)),
 }
 runs = {
-    name: consensus.solve(problem, network, solver, rounds=150, record_every=10, test=(data.X_test, data.y_test)).history
+    name: consensus.solve(
+        problem, network, solver, rounds=150, record_every=10, test=(data.X_test, data.y_test)
+    ).history
     for name, solver in solvers.items()
 }
 _, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

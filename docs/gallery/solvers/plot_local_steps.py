@@ -18,10 +18,16 @@ data = consensus.datasets.split(*consensus.datasets.load("breast_cancer"), class
 shards = consensus.partition(data.X, data.y, agents=8, scheme="sorted")
 problem = consensus.Problem(consensus.MLP([30, 10, 1]), consensus.LogisticLoss(), shards, consensus.L2(1e-2))
 network = topologies.Static(topologies.small_world(8, 4, 0.2, seed=0))
-runs = {"gradient tracking": consensus.solve(problem, network, GradientTracking(0.2), rounds=200, record_every=10).history}
+runs = {
+    "gradient tracking": consensus.solve(
+        problem, network, GradientTracking(0.2), rounds=200, record_every=10
+    ).history
+}
 for steps in (2, 5, 10):
     solver = KGT(0.1, local_steps=steps)
-    runs[f"K-GT, {steps} local steps"] = consensus.solve(problem, network, solver, rounds=200, record_every=10).history
+    runs[f"K-GT, {steps} local steps"] = consensus.solve(
+        problem, network, solver, rounds=200, record_every=10
+    ).history
 
 # %%
 # Over exchanges the local steps pay; over gradients they do not.

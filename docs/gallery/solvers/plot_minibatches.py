@@ -18,7 +18,9 @@ from consensus.step_sizes import StepDecay
 X, y = consensus.datasets.load("digits")
 data = consensus.datasets.split(X / 16, y, classification=True)
 shards = consensus.partition(data.X, data.y, agents=8, scheme="dirichlet")
-problem = consensus.Problem(consensus.Linear(64, outputs=10), consensus.CrossEntropy(), shards, consensus.L2(1e-2))
+problem = consensus.Problem(
+    consensus.Linear(64, outputs=10), consensus.CrossEntropy(), shards, consensus.L2(1e-2)
+)
 network = topologies.Static(topologies.small_world(8, 4, 0.3, seed=0))
 solvers = {
     "all samples": GradientTracking(0.3),

@@ -17,7 +17,10 @@ from consensus.solvers import EXTRA
 
 data = consensus.datasets.split(*consensus.datasets.load("diabetes"))
 problem = consensus.Problem(
-    consensus.Linear(10), consensus.SquaredLoss(), consensus.partition(data.X, data.y, agents=10), consensus.L2(1e-2)
+    consensus.Linear(10),
+    consensus.SquaredLoss(),
+    consensus.partition(data.X, data.y, agents=10),
+    consensus.L2(1e-2),
 )
 network = topologies.Static(topologies.ring(10))
 default = consensus.solve(problem, network, EXTRA(), rounds=600, record_every=20)
@@ -29,7 +32,9 @@ print(default.solver)
 step = default.solver.step_size
 runs = {f"{step:.3f}, the default": default.history}
 for factor in (0.1, 0.5):
-    runs[f"{factor * step:.3f}"] = consensus.solve(problem, network, EXTRA(factor * step), rounds=600, record_every=20).history
+    runs[f"{factor * step:.3f}"] = consensus.solve(
+        problem, network, EXTRA(factor * step), rounds=600, record_every=20
+    ).history
 try:
     consensus.solve(problem, network, EXTRA(2 * step), rounds=600, record_every=20)
 except consensus.DivergenceError as error:

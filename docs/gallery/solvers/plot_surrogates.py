@@ -28,7 +28,10 @@ f, jacobian = np.tanh(centre * x), x / np.cosh(centre * x) ** 2
 slope = np.mean((f - d) * jacobian)
 w = np.linspace(-1.0, 4.0, 400)
 full = cost(centre) + slope * (w - centre) + tau / 2 * (w - centre) ** 2
-partial = 0.5 * np.mean((f + np.multiply.outer(w - centre, jacobian) - d) ** 2, axis=-1) + tau / 2 * (w - centre) ** 2
+partial = (
+    0.5 * np.mean((f + np.multiply.outer(w - centre, jacobian) - d) ** 2, axis=-1)
+    + tau / 2 * (w - centre) ** 2
+)
 
 ax = plt.figure(figsize=(7, 4), layout="constrained").gca()
 ax.plot(w, cost(w), color="black", linewidth=2, label="cost of the agent")
@@ -56,7 +59,10 @@ problem = consensus.Problem(consensus.MLP([10, 10, 1]), consensus.SquaredLoss(),
 network = topologies.ring(8)
 runs = {}
 for name, surrogate in {"full": FullLinearization(2.0), "partial": PartialLinearization(1.0)}.items():
-    tried = [consensus.solve(problem, network, NEXT(surrogate, step), rounds=60, record_every=3) for step in (0.1, 0.2, 0.4)]
+    tried = [
+        consensus.solve(problem, network, NEXT(surrogate, step), rounds=60, record_every=3)
+        for step in (0.1, 0.2, 0.4)
+    ]
     best = min(tried, key=lambda result: result.history["objective"][-1])
     runs[f"{name}, step {best.solver.step_size}"] = best.history
 consensus.plotting.convergence(runs)

@@ -28,7 +28,9 @@ runs = {
 runs["K-GT on a ring, no server"] = consensus.solve(
     problem, topologies.ring(8), KGT(0.1, local_steps=5), rounds=80, record_every=4
 ).history
-runs["AdaptiveNEXT on a ring, no server"] = consensus.solve(problem, topologies.ring(8), rounds=40, record_every=2).history
+runs["AdaptiveNEXT on a ring, no server"] = consensus.solve(
+    problem, topologies.ring(8), rounds=40, record_every=2
+).history
 
 # %%
 # Most bytes pass through the server: they are what it sends to all clients and gets from them. On a ring each agent

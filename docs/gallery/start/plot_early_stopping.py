@@ -15,9 +15,14 @@ import topologies
 from consensus.observe import EarlyStopping
 from consensus.solvers import GradientTracking
 
-data = consensus.datasets.split(*consensus.datasets.load("breast_cancer"), classification=True, test_size=0.5, seed=3)
+data = consensus.datasets.split(
+    *consensus.datasets.load("breast_cancer"), classification=True, test_size=0.5, seed=3
+)
 problem = consensus.Problem(
-    consensus.MLP([30, 30, 1]), consensus.LogisticLoss(), consensus.partition(data.X, data.y, agents=8), consensus.L2(1e-5)
+    consensus.MLP([30, 30, 1]),
+    consensus.LogisticLoss(),
+    consensus.partition(data.X, data.y, agents=8),
+    consensus.L2(1e-5),
 )
 stopping = EarlyStopping(column="test_error", patience=8)
 result = consensus.solve(

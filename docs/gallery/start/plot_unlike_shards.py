@@ -27,7 +27,12 @@ dealt = {name: consensus.partition(X, y, agents=10, seed=0, **way) for name, way
 
 _, axes = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True, layout="constrained")
 for ax, (name, shards) in zip(axes, dealt.items(), strict=True):
-    counts = np.array([np.bincount(y[shards.indices[i][shards.weights[i] > 0]].astype(int), minlength=10) for i in range(10)])
+    counts = np.array(
+        [
+            np.bincount(y[shards.indices[i][shards.weights[i] > 0]].astype(int), minlength=10)
+            for i in range(10)
+        ]
+    )
     ax.imshow(counts, cmap="Greys", aspect="auto")
     ax.set(title=name, xlabel="label")
 axes[0].set_ylabel("agent")
@@ -41,8 +46,12 @@ _, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained"
 for ax, solver in zip(axes, (GradientTracking(0.5), DGD(0.5)), strict=True):
     runs = {}
     for name, shards in dealt.items():
-        problem = consensus.Problem(consensus.Linear(64, outputs=10), consensus.CrossEntropy(), shards, consensus.L2(1e-2))
-        runs[name] = consensus.solve(problem, topologies.ring(10), solver, rounds=150, record_every=10).history
+        problem = consensus.Problem(
+            consensus.Linear(64, outputs=10), consensus.CrossEntropy(), shards, consensus.L2(1e-2)
+        )
+        runs[name] = consensus.solve(
+            problem, topologies.ring(10), solver, rounds=150, record_every=10
+        ).history
     consensus.plotting.convergence(runs, "stationarity", ax=ax)
     ax.set_title(type(solver).__name__)
 plt.show()
