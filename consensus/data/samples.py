@@ -46,8 +46,9 @@ def converted(X: Any, y: ArrayLike, names: tuple[str, str]) -> tuple[np.ndarray,
         raise ValueError(f"{names[0]} must have shape {wanted} at least one of each; got {X.shape}")
     rows = X.shape[0]
     if y.ndim not in (1, 2) or len(y) != rows or y.size == 0:
+        flat = f"; flatten the labels of each sample: y.reshape({rows}, -1)" if y.ndim > 2 and len(y) == rows else ""
         raise ValueError(
-            f"{names[1]} must have shape ({rows},) or ({rows}, outputs), as {names[0]} has {rows} rows; got {y.shape}"
+            f"{names[1]} must have shape ({rows},) or ({rows}, outputs), as {names[0]} has {rows} rows; got {y.shape}{flat}"
         )
     whole = X.dtype in (np.int32, np.int64)
     dtype = np.float32 if X.dtype == np.float32 or X.dtype.name in _SMALL else np.float64

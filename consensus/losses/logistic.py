@@ -66,7 +66,10 @@ class LogisticLoss(Loss):
         super().check(targets, outputs)
         labels = np.unique(targets)
         if not np.isin(labels, (0, 1)).all():
-            raise ValueError(
-                f"LogisticLoss takes targets in {{0, 1}}; got {np.array2string(labels, threshold=6)} "
-                "(for targets in {-1, 1} pass (y + 1) / 2; for several classes use CrossEntropy)"
-            )
+            remedy = "for targets in {-1, 1} pass (y + 1) / 2; for several classes use CrossEntropy"
+            if len(labels) == 2 and set(labels.tolist()) != {-1, 1}:
+                remedy = (
+                    "for two classes pass numpy.unique(y, return_inverse=True)[1], to split with classification=True, or load "
+                    "the file with classification=True"
+                )
+            raise ValueError(f"LogisticLoss takes targets in {{0, 1}}; got {np.array2string(labels, threshold=6)} ({remedy})")

@@ -116,7 +116,8 @@ def check_labels(shape: tuple[int, ...], loss: Loss, columns: int, model: object
     if columns != last:
         raise ValueError(
             f"{layout}: that is PyTorch's layout, (samples, classes, ...), and {type(loss).__name__} takes classes last: let "
-            "the module return outputs.movedim(1, -1)"
+            "the module return outputs.movedim(1, -1), as by a class derived from it with the method "
+            "def forward(self, x): return super().forward(x).movedim(1, -1)"
         )
     raise ValueError(
         f"{layout}: classes may be the first axis or the last one, which are as long: let the module return "

@@ -161,7 +161,8 @@ def test_targets_that_would_broadcast_are_refused(loss):
         (Huber(), np.zeros((5, 1)), 2, r"Huber needs a target for each of the model's 2 outputs; got .* 1 columns"),
         (LogisticLoss(), np.zeros((5, 1)), 2, r"LogisticLoss needs a target for each of the model's 2 outputs"),
         (LogisticLoss(), [[1.0], [-1.0]], 1, r"LogisticLoss takes targets in \{0, 1\}; got \[-1\. +1\.\].*\(y \+ 1\)"),
-        (LogisticLoss(), [[0.0], [0.5]], 1, r"LogisticLoss takes targets in \{0, 1\}; got \[0\. +0\.5\]"),
+        (LogisticLoss(), [[0.0], [0.5]], 1, r"LogisticLoss takes targets in \{0, 1\}; got \[0\. +0\.5\] .*classification=True"),
+        (LogisticLoss(), [[0.0], [0.5], [2]], 1, r"LogisticLoss takes targets in .*for several classes use CrossEntropy"),
         (CrossEntropy(), np.zeros((5, 3)), 3, r"CrossEntropy takes one integer class per sample.*got 3 columns.*argmax"),
         (CrossEntropy(), [[0], [3]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[0 3\] and 3 output"),
         (

@@ -219,5 +219,26 @@ def test_losses_of_pytorch_take_its_layout_and_errors_count_its_classes(sizes, c
 def test_labels_of_one_place_in_pytorchs_layout():
     module = nn.Sequential(nn.Linear(4, 3), nn.Unflatten(1, (3, 1)))
     shards = consensus.partition(np.ones((6, 4)), np.arange(6) % 3, agents=2)
-    with pytest.raises(ValueError, match=r"outputs.movedim\(1, -1\)$"):
+    with pytest.raises(ValueError, match=r"outputs.movedim\(1, -1\), as by .* super\(\).forward\(x\).movedim\(1, -1\)$"):
         consensus.Problem(Torch(module), CrossEntropy(), shards)
+
+
+class Last(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x).movedim(1, -1)
+
+
+def test_the_remedies_for_maps_of_labels_work():
+    rng = np.random.default_rng(0)
+    X, labels = rng.random((12, 1, 4, 4), np.float32), rng.integers(0, 3, (12, 4, 4))
+    with pytest.raises(ValueError, match=r"got \(12, 4, 4\); flatten the labels of each sample: y.reshape\(12, -1\)$"):
+        consensus.partition(X, labels, agents=2)
+    shards = consensus.partition(X, labels.reshape(12, -1), agents=2)
+    module = Last(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 3, 1))
+    p = consensus.Problem(Torch(module), CrossEntropy(), shards)
+    found = consensus.solve(
+        p, topologies.complete(2), consensus.solvers.DGD(0.1), rounds=1, start=p.model.init(np.random.default_rng(0))
+    )
+    logits = module(torch.from_numpy(X)).movedim(-1, 1)
+    mean = nn.functional.cross_entropy(logits, torch.from_numpy(labels))
+    assert found.history["objective"][0] == pytest.approx(float(mean), rel=1e-6)
