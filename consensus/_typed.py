@@ -16,6 +16,7 @@ from consensus import _checks
 # By name: a class, what values of it are made of, and the function that makes one of that.
 Records: TypeAlias = Mapping[str, tuple[type, Callable[[Any], Iterable[Any]], Callable[..., Any]]]
 _NONE: Records = {}
+_encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
 _LENGTH = struct.Struct("<Q")
 _OURS = ("consensus.", "topologies.")
 _ALLOWED = "None, numbers, text, bytes, arrays of numbers or text, and tuples, lists and dictionaries of these"
@@ -27,7 +28,7 @@ def pack(value: object, records: Records = _NONE) -> bytes:
     It takes plain values, arrays, errors, and objects of the classes in ``records``; any other raises a ``TypeError``.
     """
     writer = _Writer(records)
-    text = json.dumps(writer.tree(value)).encode()
+    text = _encode(writer.tree(value)).encode()
     return b"".join([_LENGTH.pack(len(text)), text, *writer.arrays])
 
 
@@ -36,7 +37,7 @@ def unpack(content: bytes | memoryview, records: Records = _NONE) -> Any:  # noq
     try:
         (length,) = _LENGTH.unpack_from(content)
         start = _LENGTH.size + length
-        return _Reader(records, memoryview(content)[start:]).value(json.loads(bytes(content[_LENGTH.size : start])))
+        return _Reader(records, memoryview(content)[start:]).value(_decode(str(content[_LENGTH.size : start], "utf-8")))
     except Exception as error:  # whatever a stranger's bytes bring about
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"a message of {len(content)} bytes is none of this package ({what})") from error
@@ -47,7 +48,6 @@ class _Writer:
 
     def __init__(self, records: Records) -> None:
         self.records = records
-        self.names = {kind: name for name, (kind, _, _) in records.items()}
         self.arrays: list[bytes] = []
         self.size = 0
 
@@ -67,8 +67,9 @@ class _Writer:
             return {"scalar": self.array(np.asarray(value))}
         if isinstance(value, np.ndarray):
             return {"array": self.array(value)}
-        if name := self.names.get(kind):
-            return {name: [self.tree(item) for item in self.records[name][1](value)]}
+        for name, (record, parts, _) in self.records.items():
+            if kind is record:
+                return {name: [self.tree(item) for item in parts(value)]}
         if isinstance(value, Exception):
             return {"error": self.error(value)}
         raise TypeError(f"processes send each other {_ALLOWED}; not {_checks.shown(value)}")
@@ -101,14 +102,6 @@ class _Reader:
 
     def __init__(self, records: Records, content: memoryview) -> None:
         self.records, self.content = records, content
-        self.kinds: dict[str, Callable[[Any], Any]] = {
-            "tuple": lambda items: tuple(map(self.value, items)),
-            "dict": lambda items: {self.value(key): self.value(item) for key, item in items},
-            "bytes": lambda about: self.array(about).tobytes(),
-            "scalar": lambda about: self.array(about)[()],
-            "array": self.array,
-            "error": self.error,
-        }
 
     def value(self, tree: Any) -> Any:  # noqa: ANN401
         if isinstance(tree, list):
@@ -118,7 +111,7 @@ class _Reader:
         ((kind, content),) = tree.items()
         if kind in self.records:
             return self.records[kind][2](*map(self.value, content))
-        return self.kinds[kind](content)
+        return _KINDS[kind](self, content)
 
     def array(self, about: list[Any]) -> np.ndarray:
         name, shape, begin = about
@@ -142,3 +135,13 @@ class _Reader:
         for note in self.value(notes):
             error.add_note(note)
         return error
+
+
+_KINDS: dict[str, Callable[[_Reader, Any], Any]] = {
+    "tuple": lambda reader, items: tuple([reader.value(item) for item in items]),
+    "dict": lambda reader, items: {reader.value(key): reader.value(item) for key, item in items},
+    "bytes": lambda reader, about: reader.array(about).tobytes(),
+    "scalar": lambda reader, about: reader.array(about)[()],
+    "array": _Reader.array,
+    "error": _Reader.error,
+}
