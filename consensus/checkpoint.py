@@ -67,10 +67,16 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     A file that is none, has another format, or differs in a bit from what was written raises a ``ValueError``.
     """
     arrays, about = storage.read(path, "checkpoint", FORMAT, "; go on from another checkpoint")
-    fields = {name: storage.number(value) for name, value in storage.part(arrays, "state.").items()}
-    history = storage.history_of(storage.part(arrays, "history."))
-    parts = tuple(Part(*part) for part in about.get("parts", ()))
-    return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"], unpacked(arrays, about), parts)
+    with storage.understood(path, "checkpoint"):
+        fields = {name: storage.number(value) for name, value in storage.part(arrays, "state.").items()}
+        history = storage.history_of(storage.part(arrays, "history."))
+        parts = tuple(Part(*part) for part in about.get("parts", ()))
+        counts = dict(about["counts"])
+        wrong = [name for name, count in counts.items() if np.asarray(count).dtype.kind not in "iuf" or not np.size(count)]
+        if wrong or type(fields["round"]) is not int or not (parts or "w" in fields):
+            raise ValueError("its " + (f"count of {wrong[0]} is none" if wrong else "state has no number of rounds, or no w"))
+        fingerprint = {str(name): digest if digest is None else str(digest) for name, digest in about["fingerprint"].items()}
+        return Checkpoint(fields, history, counts, float(about["seconds"]), fingerprint, unpacked(arrays, about), parts)
 
 
 def saved_at(path: str | os.PathLike[str]) -> int | None:

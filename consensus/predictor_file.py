@@ -40,7 +40,7 @@ def write(path: Path, model: Model, w: np.ndarray, pipeline: Pipeline) -> None:
 def read(path: str | os.PathLike[str], given: Model | None) -> tuple[Model, np.ndarray, Pipeline]:
     """Return what a predictor is made of; ``given`` is the model, if the file has no settings of one."""
     arrays, about = storage.read(path, "predictor", FORMAT)
-    try:
+    with storage.understood(path, "predictor"):
         columns, classes = about["columns"], about["classes"]
         if columns is not None:
             columns = Columns.from_dict(columns)
@@ -48,9 +48,30 @@ def read(path: str | os.PathLike[str], given: Model | None) -> tuple[Model, np.n
         labels = None if classes is None else tuple(classes)
         target = tuple(about["target"]) if isinstance(about["target"], list) else about["target"]
         pipeline = Pipeline(columns, mean, scale, target, shift, spread, labels)
-        return _model(path, about["model"], given), arrays["w"], pipeline
-    except (KeyError, AttributeError) as error:
-        raise ValueError(f"{path} is no predictor of this package: {error!r}") from error
+        w, described = _checks.floats("w", arrays["w"]), about["model"]
+        name, settings, parameters = described["class"], described.get("settings"), described["parameters"]
+        if w.shape != (parameters,) or not np.isfinite(w).all():
+            raise ValueError(f"w must be {parameters} finite numbers; got {_checks.shown(w)}")
+        own = None if settings is None else _SETTINGS[name][0](**_bounded(settings, w.size))
+        if own is not None and own.parameters != w.size:
+            raise ValueError(f"{own} has {own.parameters} parameters, and w {w.size}")
+    if given is not None:
+        return _fitting(path, described, given), w, pipeline
+    if own is None:
+        raise TypeError(
+            f"{path} has the parameters of a model of the class {name}, and no file has its code: give the model as "
+            f"consensus.load(path, model=model), made as for training, with {parameters} parameters"
+        )
+    return own, w, pipeline
+
+
+def _bounded(settings: dict[str, Any], parameters: int) -> dict[str, Any]:
+    """Return the settings of a model; raise ``ValueError``, before it is made, if so many layers have more parameters."""
+    for name, value in settings.items():
+        numbers = value if isinstance(value, list) else [value]
+        if len(numbers) > parameters + 1 or any(isinstance(one, int) and one > parameters for one in numbers):
+            raise ValueError(f"{name} must fit to {parameters} parameters; got {_checks.shown(value)}")
+    return settings
 
 
 def _described(model: Model) -> dict[str, Any]:
@@ -67,15 +88,8 @@ def _described(model: Model) -> dict[str, Any]:
     return about
 
 
-def _model(path: object, described: dict[str, Any], given: Model | None) -> Model:
-    name = described["class"]
-    if given is None:
-        if "settings" not in described:
-            raise TypeError(
-                f"{path} has the parameters of a model of the class {name}, and no file has its code: give the model as "
-                f"consensus.load(path, model=model), made as for training, with {described['parameters']} parameters"
-            )
-        return _SETTINGS[name][0](**described["settings"])
+def _fitting(path: object, described: dict[str, Any], given: Model) -> Model:
+    """Return the ``given`` model if it is as ``described`` in the file; raise ``ValueError`` otherwise."""
     found = _described(_checks.offers("model", given, ("parameters", "predict"), "the model that was trained"))
     for what in ("class", "parameters", "layout", "settings"):
         if found.get(what) != described.get(what):

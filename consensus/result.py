@@ -211,12 +211,13 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Result | P
     arrays, about = storage.read(path, "result", _FORMAT)
     if model is not None:
         raise TypeError(f"model goes with a predictor; {path} is a result: result.predictor(pipeline, model)")
-    honest, best, labels = arrays.get("honest"), unpacked(arrays, about), about.get("labels")
-    measured = labels if labels is None or honest is None else [labels[agent] for agent in honest.tolist()]
-    history = storage.history_of(storage.part(arrays, "history."), None if measured is None else tuple(measured))
-    settings = about["rounds"], about["reason"], about["solver"]
-    about = {"personal": about.get("personal", False), "labels": None if labels is None else tuple(labels)}
-    return Result(arrays["w"], history, *settings, honest, best, **about)
+    with storage.understood(path, "result"):
+        honest, best, labels = arrays.get("honest"), unpacked(arrays, about), about.get("labels")
+        measured = labels if labels is None or honest is None else [labels[agent] for agent in honest.tolist()]
+        history = storage.history_of(storage.part(arrays, "history."), None if measured is None else tuple(measured))
+        settings = about["rounds"], about["reason"], about["solver"]
+        about = {"personal": about.get("personal", False), "labels": None if labels is None else tuple(labels)}
+        return Result(arrays["w"], history, *settings, honest, best, **about)
 
 
 def finish(

@@ -70,6 +70,15 @@ def format_of(path: str | os.PathLike[str], what: str) -> object:
 
 
 @contextmanager
+def understood(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Take what was read from a file apart; whatever goes wrong inside means that another program wrote it."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"{path} is no {what} of this package: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
 def _opened(path: str | os.PathLike[str], what: str) -> Iterator[np.lib.npyio.NpzFile]:
     """Open a file of arrays; whatever goes wrong inside means that it is no ``what``."""
     try:
