@@ -151,6 +151,13 @@ def dense(name: str, value: object) -> np.ndarray:
             f"{name} must have no masked entries; {len(masked)} of {value.size} are: {shown_places}"
             f"{', ...' * (len(masked) > 5)}. Leave their rows out, or fill them in: {name}.filled(value)"
         )
+    if isinstance(value, list | tuple):  # NumPy makes an array of such a list without its masks
+        for place, one in enumerate(value):
+            if isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one):
+                raise ValueError(
+                    f"{name} must have no masked entries; item {place} has some. Leave such rows out, or fill them in: "
+                    "numpy.ma.filled(item, value) for each"
+                )
     try:
         return np.asarray(value)
     except Exception as error:  # rows of different lengths; objects that pretend to be sequences

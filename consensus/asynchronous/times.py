@@ -62,7 +62,7 @@ def of_arcs(name: str, times: Times, agents: int, arcs: Sequence[tuple[int, int]
         traces = _traces(name, times, ["source", "target"])
         return [_trace(name, times, traces, arc) for arc in arcs]
     if isinstance(times, (list, np.ndarray)):
-        matrix = np.asarray(times, float)
+        matrix = _checks.floats(name, times)
         if matrix.shape != (agents, agents):
             raise ValueError(f"{name} must be an array (source, target) of shape {(agents, agents)}; got {matrix.shape}")
         return [_one(f"{name}[{arc[0]}, {arc[1]}]", matrix[arc]) for arc in arcs]

@@ -287,3 +287,13 @@ def test_weights_may_be_zero_and_times_have_zones(tmp_path):
     path.write_text("a,w,b\n1,-1,2\n2,1,3\n")
     with pytest.raises(ValueError, match="weights must be finite numbers >= 0; column 'w'"):
         load(path, target="b", weights="w")
+
+
+def test_lists_of_masked_rows_are_refused_by_place():
+    rows, targets = list(np.ma.masked_array([[1.0], [-999.0], [3.0]], mask=[[0], [1], [0]])), np.arange(3.0)
+    with pytest.raises(
+        ValueError, match=r"X must have no masked entries; item 1 has some\. .*numpy\.ma\.filled\(item, value\)"
+    ):
+        consensus.partition(rows, targets, agents=1)
+    filled = consensus.partition([np.ma.filled(row, 2.0) for row in rows], targets, agents=1)
+    assert sorted(filled.features.ravel().tolist()) == [1, 2, 3]
