@@ -169,3 +169,12 @@ def test_what_layer_normalisation_adds_up_is_by_hand(split, workers, sides):
     assert forward == Sent(2 * 2 * (q - 1) * each + vector, 2 * 2 + sides, 2 * (q - 1) * each)
     # Gain and shift are gathered, their gradients added up as they are scattered; two means together.
     assert backward == Sent(2 * vector + 2 * (q - 1) * two, 2 * sides + 2, vector + (q - 1) * two)
+
+
+def test_large_scores_do_not_overflow():
+    a = np.random.default_rng(0).normal(size=(4, 2 * 3 * 3))
+    a[:, :6] *= 1e3
+    with np.errstate(all="raise", under="ignore"):
+        found, weights = attention(a, 2, 2)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1)
+    assert np.isfinite(found).all()

@@ -229,6 +229,17 @@ def test_each_owner_draws_its_own_test_rows():
     assert not np.array_equal(other.test.features, owned.test.features)
 
 
+def test_scales_are_those_of_the_training_rows_of_all_owners():
+    rng = np.random.default_rng(4)
+    tables = [pd.DataFrame({"age": rng.normal(k, k + 1, 20), "days": rng.normal(size=20)}) for k in range(3)]
+    owned = own(tables, "days", test_size=0.4)
+    rows = np.concatenate([part[:size] for part, size in zip(owned.shards.features, owned.shards.sizes, strict=True)])
+    assert abs(rows.mean()) < 1e-12
+    assert rows.std() == pytest.approx(1, abs=1e-12)
+    ages = np.concatenate([table.age for table in tables])
+    assert abs(owned.pipeline.mean[0] - ages.mean()) > 1e-3
+
+
 def test_test_sets_have_a_row_at_least_and_none_without_weight():
     table = pd.DataFrame({"age": np.arange(8.0), "days": np.arange(8.0) % 3, "c": [1.0, 0, 2, 0, 3, 0, 4, 0]})
     small = own([table, table], "days", test_size=0.01, drop=["c"])

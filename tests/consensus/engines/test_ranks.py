@@ -60,11 +60,13 @@ def test_what_differs_between_ranks_is_named_on_all(kind, tmp_path):
 @pytest.mark.parametrize(("ranks", "what"), [(2, "absent"), (3, "elsewhere")])
 def test_a_rank_that_never_comes_is_named(ranks, what):
     said = ended(ranks, what, ".")
-    late = r"at the beginning of consensus\.solve: rank 1 kept the others waiting for "
+    # On a busy machine rank 2, too, may come after more than a second.
+    late = r"at the beginning of consensus\.solve: rank 1(, rank 2)? kept the others waiting for "
     assert re.search(f"WorkerError: {late}" + r"over 1\.5 s;.*another engine", said)
-    assert "rank 0 gave up waiting; the job is aborted" in said
-    late = late.replace("rank 1", "rank 1(, rank 2)?")  # which on a busy machine comes after more than a second
-    assert re.search(late + "1 s so far", warned(said))
+    assert said.count("gave up waiting; the job is aborted") == 1  # one says it for all
+    assert "rank 0 gave up waiting" in said
+    for line in said.splitlines():  # a rank that gets no time warns late or not at all: it gives up at once
+        assert "UserWarning" not in line or re.search(late + r"1 s so far", line)
 
 
 @pytest.mark.slow

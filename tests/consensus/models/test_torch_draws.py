@@ -17,6 +17,7 @@ from consensus.surrogates import PartialLinearization
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
+checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
 RING = topologies.ring(4)
 X = np.random.default_rng(0).standard_normal((41, 1, 6, 6)).astype(np.float32)
 Y = np.arange(41) % 3
@@ -207,3 +208,21 @@ def test_a_batch_without_its_draw_is_refused():
     batch = Batch(np.zeros((4, 2), int), np.ones((4, 2)))
     with pytest.raises(ValueError, match=r"^batch must have the number of its draw, as NumberedBatch.of\(indices"):
         p.gradient(np.zeros((4, p.parameters)), batch)
+
+
+class Kept(nn.Module):
+    """Layers whose intermediate results are computed again in the backward pass, dropout included."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant=False)
+
+
+def test_layers_computed_again_in_the_backward_pass_draw_the_same_numbers():
+    kept, plain = (problem(lambda make=make: make(mlp())) for make in (Kept, nn.Sequential))
+    start = kept.model.init(np.random.default_rng(0))
+    runs = [consensus.solve(p, RING, DGD(0.1, batch=4), rounds=3, start=start) for p in (kept, plain)]
+    np.testing.assert_array_equal(*[run.w for run in runs])

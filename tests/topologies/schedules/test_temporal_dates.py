@@ -1,5 +1,6 @@
 """Contacts at dates: seconds, whatever library made the dates, in a constructor and in files."""
 
+import time
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
@@ -31,6 +32,25 @@ WINDOWS = [60, 60.0, timedelta(minutes=1), np.timedelta64(60, "s"), np.timedelta
 
 def edges(network):
     return [set(network.graph(n).edges) for n in range(network.rounds)]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+def test_dates_without_a_zone_do_not_depend_on_that_of_the_machine(zone, tmp_path, monkeypatch):
+    path = tmp_path / "contacts.csv"  # in New York there is no half past two on that day
+    path.write_text("time,from,to\n2024-03-10T01:30,a,b\n2024-03-10T02:30,b,c\n2024-03-10T03:30,a,c\n")
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        dates = [datetime(2024, 3, 10, hour, 30) for hour in (1, 2, 3)]
+        networks = [
+            topologies.Temporal.from_csv(path, 3600),
+            topologies.Temporal(dates, [("a", "b"), ("b", "c"), ("a", "c")], 3600),
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    for network in networks:
+        assert edges(network) == [{(0, 1)}, {(1, 2)}, {(0, 2)}]
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda window: f"{type(window).__name__} {window}")
