@@ -12,7 +12,7 @@ from typing import Any
 
 from consensus._interrupts import interrupted_later
 from consensus.workers.process_group import check_may_start, process_group
-from consensus.workers.shared_memory import send
+from consensus.workers.shared_memory import enough_files, send
 
 
 class KeptWorkers:
@@ -67,7 +67,8 @@ class KeptWorkers:
     def _start(self, count: int) -> None:
         self.stop()
         check_may_start()
-        with interrupted_later():  # a semaphore that is made, but not yet registered, would never be removed
+        # A semaphore that is made, but not yet registered, would never be removed.
+        with interrupted_later(), enough_files():
             self.lock = multiprocessing.get_context("spawn").Lock()
         self.workers, self.pipes = self._stack.enter_context(process_group(self._work, [self.lock] * count, _stop))
 

@@ -10,6 +10,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from consensus.workers.shared_memory import enough_files
+
 _ENDING = 1.0  # seconds that workers have to end by themselves
 _STARTING = threading.Lock()
 
@@ -29,7 +31,7 @@ def process_group(
     pipes: list[Connection] = []
     theirs: list[Connection] = []
     try:
-        with _script_not_rerun():
+        with _script_not_rerun(), enough_files():
             for task in tasks:
                 ours, its = context.Pipe()
                 pipes.append(ours)

@@ -1,5 +1,6 @@
 """Memory that local processes share."""
 
+import errno
 import io
 import mmap
 import os
@@ -7,7 +8,8 @@ import pickle
 import socket
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar
@@ -16,6 +18,18 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 _LARGE = 1 << 24  # bytes: smaller arrays may be copied for workers
+
+
+@contextmanager
+def enough_files() -> Iterator[None]:
+    """Say what to do if the process may open no more files, of which memory, pipes and workers take some each."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        remedy = "raise the limit, by ulimit -n 4096 in the shell, take fewer workers, or stay in one process: engine='stacked'"
+        raise OSError(error.errno, f"worker processes need more open files than this process may have; {remedy}") from error
 
 
 class SharedBuffer:
@@ -28,7 +42,8 @@ class SharedBuffer:
 
     def __init__(self, size: int, parts: Sequence[tuple[int, int]] | None = None) -> None:
         self.size = max(1, size)
-        self.descriptor = _nameless_file()
+        with enough_files():
+            self.descriptor = _nameless_file()
         reserve = getattr(os, "posix_fallocate", lambda *_: None)  # not on every Unix
         try:
             os.ftruncate(self.descriptor, self.size)
@@ -39,7 +54,8 @@ class SharedBuffer:
                 f"no room for {self.size / 1e6:.0f} MB of memory shared with the workers ({error.strerror}): use "
                 "engine='stacked', fewer samples or float32"
             ) from error
-        self.memory = mmap.mmap(self.descriptor, self.size)
+        with enough_files():
+            self.memory = mmap.mmap(self.descriptor, self.size)
 
     def __getstate__(self) -> tuple[int, Any]:
         return self.size, reduction.DupFd(self.descriptor)

@@ -4,6 +4,7 @@ import errno
 import gc
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -248,3 +249,35 @@ def test_these_tests_see_what_they_leave_themselves_and_nothing_of_others(mark):
         for name in names:
             (traces.folder / name).unlink()
     assert traces.left() == set()  # the lock is in use
+
+
+FEW = """
+import os, resource
+import consensus, topologies
+from consensus.solvers import DGD
+
+def run():
+    problem = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=6, parameters=1)
+    return consensus.solve(problem, topologies.ring(6), DGD(0.1), rounds=3, engine=consensus.engines.Processes(workers=4))
+
+if __name__ == "__main__":
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    for more in (2, 12, 23, 30):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + more, hard))
+        try:
+            run()
+        except OSError as error:
+            print(error)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    print(run().reason)
+"""
+
+
+@pytest.mark.slow
+def test_too_few_open_files_are_named_with_the_remedy():
+    done = subprocess.run([sys.executable, "-c", FEW], capture_output=True, text=True, check=True, timeout=300)
+    *refused, last = done.stdout.splitlines()
+    assert last == "all 3 rounds done"
+    assert len(refused) == 4
+    for line in refused:
+        assert re.search(r"worker processes need more open files than .*; raise the limit, by ulimit -n 4096 .*'stacked'", line)
