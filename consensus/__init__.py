@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from consensus.result import Result as Result
     from consensus.result import load as load
     from consensus.solve import solve as solve
+    from consensus._versions import show_versions as show_versions
 else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
@@ -109,6 +110,7 @@ else:
             "regularizers": ["L1", "L2", "SCAD", "Box", "ElasticNet", "GroupL1", "L2Ball", "LogSum", "NonNegative"],
             "result": ["Result", "load"],
             "solve": ["solve"],
+            "_versions": ["show_versions"],
         },
     )
     # The package has a class of its own, which keeps `consensus.solve` the function: pickled by name, as all modules are.

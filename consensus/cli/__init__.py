@@ -11,9 +11,9 @@ import consensus
 from consensus import _checks
 from consensus._progress import logged
 from consensus.cli.config import Config, ConfigError
-from consensus.cli.info import info
 from consensus.cli.run import all_done, run
 from consensus.cli.submit import UNFINISHED, submit
+from consensus._versions import info
 
 __all__ = ["Config", "ConfigError", "info", "main", "run", "submit"]
 

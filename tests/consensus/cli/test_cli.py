@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -203,6 +204,25 @@ def test_info_names_what_is_installed(capsys):
     assert lines["numpy"].strip() == np.__version__
     assert int(lines["cores"]) >= 1
     assert len({len(line) - len(line.split(None, 1)[1]) for line in info().splitlines() if not line.startswith("GPU")}) == 1
+
+
+def test_what_reports_of_bugs_ask_for_is_what_the_command_prints(capsys):
+    consensus.show_versions()
+    assert capsys.readouterr().out == f"{info()}\n"
+
+
+def test_extras_that_are_named_are_there(monkeypatch):
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    named = dict(re.findall(r"^([\w-]+) +not installed: pip install '(.*)'$", info(), flags=re.MULTILINE))
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert {"scipy", "mpi4py", "torch", "distributed"} <= named.keys()
+    for name, what in named.items():
+        extra = what.partition("[")[2].rstrip("]")
+        asked = project["optional-dependencies"][extra] if extra else project["dependencies"]
+        assert any(re.match(rf"{name}\b", line) for line in asked), (name, what)
 
 
 def test_the_documented_file_runs(tmp_path):

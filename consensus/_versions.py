@@ -9,9 +9,23 @@ import consensus
 from consensus import kernels
 from consensus._parallel import cores
 
-NEEDED = ("numpy", "scipy", "networkx", "cvxpy", "scikit-learn", "matplotlib")
-OPTIONAL = {"mpi4py": "mpi", "pandas": "pandas", "pyarrow": "parquet", "safetensors": "safetensors"}
-OPTIONAL |= {"plotly": "experiments", "torch": "torch", "jax": "jax", "submitit": "slurm"}
+NEEDED = ("numpy", "scipy", "networkx", "cvxpy", "scikit-learn", "matplotlib", "pandas")
+OPTIONAL = {"mpi4py": "mpi", "pyarrow": "parquet", "safetensors": "safetensors", "cryptography": "secure"}
+OPTIONAL |= {"plotly": "experiments", "torch": "torch", "jax": "jax", "submitit": "slurm", "distributed": "dask"}
+
+
+def show_versions() -> None:
+    """Print what a report of a bug should name: versions, cores, MPI and accelerators of this machine.
+
+    It prints no path, no address and nothing of data.
+
+    Examples
+    --------
+    >>> import consensus
+    >>> consensus.show_versions()  # doctest: +ELLIPSIS
+    consensus     0...
+    """
+    print(info())
 
 
 def info() -> str:
@@ -31,18 +45,18 @@ def info() -> str:
     (True, True, True)
     """
     rows = {"consensus": consensus.__version__, "Python": platform.python_version(), "system": platform.platform()}
-    rows |= {"cores": str(cores())} | {name: metadata.version(name) for name in NEEDED}
+    rows |= {"cores": str(cores())} | {name: _version(name) for name in NEEDED}
     rows |= {name: _version(name, extra) for name, extra in OPTIONAL.items()}
     rows |= {"kernels": kernels.level() or "not compiled: NumPy's", "MPI": _mpi(), "GPU, PyTorch": _cuda(), "GPU, JAX": _jax()}
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
 
 
-def _version(name: str, extra: str) -> str:
+def _version(name: str, extra: str = "") -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return f"not installed: pip install 'consensus-opt[{extra}]'"
+        return f"not installed: pip install '{f'consensus-opt[{extra}]' if extra else name}'"
 
 
 def _mpi() -> str:
