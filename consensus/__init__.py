@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from consensus import step_sizes as step_sizes
     from consensus import surrogates as surrogates
     from consensus import testing as testing
+    from consensus._versions import show_versions as show_versions
     from consensus.data import Shards as Shards
     from consensus.data import partition as partition
     from consensus.errors import DivergenceError as DivergenceError
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from consensus.result import Result as Result
     from consensus.result import load as load
     from consensus.solve import solve as solve
-    from consensus._versions import show_versions as show_versions
 else:
     __getattr__, __dir__, __all__ = attach(
         __name__,

@@ -10,7 +10,7 @@ import consensus
 
 TOP = Path(__file__).parents[1]
 PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
-FORMS = sorted((TOP / ".github").rglob("*.yml")) + [TOP / ".readthedocs.yaml", TOP / "CITATION.cff"]
+FORMS = [*sorted((TOP / ".github").rglob("*.yml")), TOP / ".readthedocs.yaml", TOP / "CITATION.cff"]
 HOSTED = pytest.mark.skipif(not FORMS[0].is_file(), reason="a copy without the files for code hosts")
 
 
@@ -21,7 +21,8 @@ def read(path):
 def test_one_version_is_named_everywhere():
     cited = read(TOP / "CITATION.cff")
     assert (PROJECT["version"], cited["version"]) == (consensus.__version__,) * 2
-    assert cited["license"] == PROJECT["license"] and cited["title"].startswith("consensus")
+    assert cited["license"] == PROJECT["license"]
+    assert cited["title"].startswith("consensus")
     assert cited["authors"] == [{"name": author["name"]} for author in PROJECT["authors"]]
     assert f"## {consensus.__version__} (" in (TOP / "CHANGELOG.md").read_text()
     assert f"## {consensus.__version__}\n" in (TOP / "docs" / "releases.md").read_text()

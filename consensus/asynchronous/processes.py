@@ -28,7 +28,7 @@ from consensus.observe import Gathered, Observer
 from consensus.workers.blocks import blocks_by_load
 from consensus.workers.exceptions import restored
 from consensus.workers.process_group import process_group
-from consensus.workers.shared_memory import SharedArray
+from consensus.workers.shared_memory import SharedArray, check_system
 from topologies import _names
 from topologies.schedules import ScheduleLike
 
@@ -58,6 +58,8 @@ class AsyncProcesses(Engine):
 
     Raises
     ------
+    NotImplementedError
+        On Windows, which lacks the shared memory that Linux and macOS have.
     TypeError
         If the solver has rounds, or adds up messages.
     ValueError
@@ -79,6 +81,7 @@ class AsyncProcesses(Engine):
     def __post_init__(self) -> None:
         if self.workers is not None:
             _checks.count("workers", self.workers)
+        check_system("AsyncProcesses", "use Simulated(), whose runs are in one process")
 
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
         check_wakes("AsyncProcesses", solver, "processes")

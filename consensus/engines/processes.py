@@ -1,7 +1,6 @@
 """Blocks of agents on worker processes of this machine."""
 
 from dataclasses import dataclass
-from multiprocessing import reduction
 from typing import ClassVar, Self
 
 import cloudpickle
@@ -17,6 +16,7 @@ from consensus.engines.worker import Part, Task, work
 from consensus.observe import Observer
 from consensus.workers.blocks import blocks_by_load
 from consensus.workers.kept import KeptWorkers
+from consensus.workers.shared_memory import check_system
 from topologies import _names
 from topologies.schedules import ScheduleLike
 
@@ -46,7 +46,7 @@ class Processes(Engine):
     Raises
     ------
     NotImplementedError
-        On Windows, which lacks the shared memory that is needed.
+        On Windows, which lacks the shared memory that Linux and macOS have.
 
     Examples
     --------
@@ -72,11 +72,7 @@ class Processes(Engine):
             _checks.count("workers", self.workers)
         _checks.count("cores", self.cores)
         _checks.number("timeout", self.timeout, above=0)
-        if not hasattr(reduction, "DupFd"):  # Windows
-            raise NotImplementedError(
-                "Processes needs memory without a name, handed to workers as an open file, which this system does not have: "
-                "use engine='stacked', which computes on all cores of one process, or MPI"
-            )
+        check_system("Processes", "use engine='stacked', which computes on all cores of one process, or MPI()")
 
     def __enter__(self) -> Self:
         if self._kept is not None:

@@ -5,6 +5,7 @@ import io
 import mmap
 import os
 import pickle
+import platform
 import socket
 import tempfile
 import weakref
@@ -32,6 +33,15 @@ def enough_files() -> Iterator[None]:
         raise OSError(error.errno, f"worker processes need more open files than this process may have; {remedy}") from error
 
 
+def check_system(what: str, instead: str) -> None:
+    """Raise ``NotImplementedError`` on a system whose processes cannot share memory, as Windows; ``instead`` works there."""
+    if not hasattr(reduction, "DupFd"):
+        raise NotImplementedError(
+            f"{what} needs memory without a name, handed to workers as an open file, which Linux and macOS have and "
+            f"this system ({platform.system()}) does not: {instead}"
+        )
+
+
 class SharedBuffer:
     """Memory without a name, full of zeros: the system frees it with the last process that maps it, however that ends.
 
@@ -41,6 +51,7 @@ class SharedBuffer:
     """
 
     def __init__(self, size: int, parts: Sequence[tuple[int, int]] | None = None) -> None:
+        check_system("this", "use what runs in one process, such as engine='stacked', or ranks of MPI()")
         self.size = max(1, size)
         with enough_files():
             self.descriptor = _nameless_file()
