@@ -40,9 +40,13 @@ def read_only(a):
     return a
 
 
+class NotATableError(Exception):
+    """Tables have one or two axes."""
+
+
 def in_pandas(a, dtype):
     if a.ndim > 2:
-        pytest.skip("tables have one or two axes")
+        raise NotATableError
     return (pd.Series if a.ndim == 1 else pd.DataFrame)(a).astype(dtype)
 
 
@@ -205,12 +209,20 @@ def close(one, other, tolerance):
         np.testing.assert_allclose(np.asarray(other, float), np.asarray(one, float), rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", CASES)
-def test_equal_numbers_have_equal_results(name, layout):
+def test_equal_numbers_have_equal_results(name):
     function, arrays = CASES[name]
-    if name.endswith("aggregate") and layout in FOREIGN:
-        pytest.skip("engines give floats")
+    for layout in LAYOUTS:
+        if name.endswith("aggregate") and layout in FOREIGN:
+            continue  # engines give floats
+        try:
+            compare(function, arrays, layout)
+        except BaseException as error:
+            error.add_note(f"layout: {layout}")
+            raise
+
+
+def compare(function, arrays, layout):
     tolerance = (
         5e-3 if layout == "float16" else 1e-9 if layout in ALIKE or "int64" in layout or layout == "long doubles" else 1e-4
     )
@@ -221,7 +233,10 @@ def test_equal_numbers_have_equal_results(name, layout):
             array = np.minimum(np.abs(array), 1)
         array = array.astype(np.float16).astype(array.dtype) if layout == "float16" else array
         given = [array if k == place else a for k, a in enumerate(arrays)]
-        changed = [LAYOUTS[layout](a) if k == place else a for k, a in enumerate(given)]
+        try:
+            changed = [LAYOUTS[layout](a) if k == place else a for k, a in enumerate(given)]
+        except NotATableError:
+            continue
         try:
             expected = function(*given)
         except ValueError:
