@@ -5,8 +5,10 @@ import inspect
 import itertools
 import re
 import textwrap
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from consensus import _checks
@@ -79,7 +81,10 @@ class Table:
 
 
 def table(*more: Solver | type[Solver]) -> Table:
-    """All solvers that :mod:`consensus.solvers` exports, and ``more``: what each needs of problem and network, what it sends.
+    """All solvers that :mod:`consensus.solvers` exports, those of installed packages, and ``more``: what each needs and sends.
+
+    Packages name solvers by entry points of the group ``consensus.solvers``, which are imported here; those of the last run of
+    pip are seen by a new process.
 
     Parameters
     ----------
@@ -95,6 +100,11 @@ def table(*more: Solver | type[Solver]) -> Table:
     ------
     TypeError
         If one of ``more`` is no solver.
+
+    Warns
+    -----
+    UserWarning
+        If an installed package names what cannot be imported or is no solver; it is left out.
 
     Examples
     --------
@@ -121,7 +131,29 @@ def table(*more: Solver | type[Solver]) -> Table:
     for one in more:
         if not (inspect.isclass(one) and issubclass(one, Solver)):
             _checks.solver(one, "each of more")
+    known += [one for one in _of_packages() if one not in known]
     return Table(tuple(_row(one) for one in (*known, *more)))
+
+
+def _of_packages() -> list[type[Solver]]:
+    """Return the classes that installed packages name, by package and name."""
+    found = []
+    for point in sorted(metadata.entry_points(group="consensus.solvers"), key=lambda point: (_package(point), point.name)):
+        try:
+            one = point.load()
+        except Exception as error:  # whatever another package's code raises
+            problem = f"cannot be imported: {type(error).__name__}: {error}"
+        else:
+            if inspect.isclass(one) and issubclass(one, Solver) and not inspect.isabstract(one):
+                found.append(one)
+                continue
+            problem = "is no class of solvers: derive it from consensus.solvers.Solver"
+        warnings.warn(f"{point.value!r}, the solver {point.name!r} of the package {_package(point)}, {problem}", stacklevel=3)
+    return found
+
+
+def _package(point: metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist else ""
 
 
 def _row(solver: Solver | type[Solver]) -> Row:

@@ -1,7 +1,11 @@
 """What the table of solvers says of each, and how it prints."""
 
+import importlib
 import inspect
 import re
+import sys
+import tomllib
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -89,6 +93,71 @@ def test_what_is_no_solver_is_not_listed():
     for odd in (3, "DGD", int, None):
         with pytest.raises(TypeError, match="each of more must be a Solver"):
             table(odd)
+
+
+def install(folder, name, points, **files):
+    """Leave files and a distribution's metadata in ``folder``, as pip does."""
+    for module, text in files.items():
+        (folder / f"{module}.py").write_text(text)
+    about = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("".join(f"[{group}]\n{line}\n" for group, line in points))
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder of installed packages; what is imported from it is forgotten afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def test_the_package_of_the_page_is_listed(site):
+    page = (Path(__file__).parents[3] / "docs" / "extend.md").read_text()
+    (project,) = map(tomllib.loads, re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL))
+    (points,) = project["project"]["entry-points"].values()
+    code = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0].partition("\n\ndata = ")[0]
+    (check,) = re.findall(r"```py\n(from consensus\.testing.*?)```", page, flags=re.DOTALL)
+    assert project["tool"]["setuptools"]["py-modules"] == ["heavyball"]
+    lines = [(group, f"{name} = {value}") for group in project["project"]["entry-points"] for name, value in points.items()]
+    before = table().rows
+    install(site, project["project"]["name"], lines, heavyball=code, test_heavyball=check)
+    (new,) = set(table().rows) - set(before)
+    assert (new.name, new.regularizer, new.exchanges, new.sends) == ("HeavyBall", "smooth", "1", "w")
+    importlib.import_module("test_heavyball").test_the_laws_of_solvers()
+    assert table().rows[-1] == new  # of installed packages before those that are given
+    assert table(DGD(0.1)).rows[-2] == new
+
+
+def test_what_packages_name_wrongly_is_left_out_with_a_warning(site):
+    wrong = {"one": "gone:Solver", "two": "numbers_of:three", "three": "broken", "four": "consensus.solvers:Solver"}
+    points = [("consensus.solvers", "\n".join(f"{name} = {value}" for name, value in wrong.items()))]
+    before = table().rows
+    install(site, "odd-solvers", points, numbers_of="three = 3", broken="1 / 0")
+    with pytest.warns(UserWarning, match="odd-solvers") as caught:
+        assert table().rows == before
+    said = sorted(str(one.message) for one in caught)
+    assert said == sorted(
+        [
+            "'gone:Solver', the solver 'one' of the package odd-solvers, cannot be imported: ModuleNotFoundError: No module "
+            "named 'gone'",
+            "'numbers_of:three', the solver 'two' of the package odd-solvers, is no class of solvers: derive it from "
+            "consensus.solvers.Solver",
+            "'broken', the solver 'three' of the package odd-solvers, cannot be imported: ZeroDivisionError: division by zero",
+            "'consensus.solvers:Solver', the solver 'four' of the package odd-solvers, is no class of solvers: derive it from "
+            "consensus.solvers.Solver",
+        ]
+    )
+
+
+def test_a_class_of_ours_that_a_package_names_is_listed_once(site):
+    before = table().rows
+    install(site, "again", [("consensus.solvers", "DGD = consensus.solvers:DGD")])
+    assert table().rows == before
 
 
 def test_a_class_whose_needs_depend_on_settings_says_so():
