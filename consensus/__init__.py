@@ -6,9 +6,25 @@ Its parts are imported when they are first used.
 import copyreg
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from lazy_loader import attach
+
+try:
+    from topologies import _strangers as _strangers
+except ImportError as error:  # whatever another package of that name does
+    _spec = find_spec("topologies")
+    _found = (
+        f"another topologies, {_spec.origin}: if it is yours, rename it; if pip installed it, pip uninstall --yes topologies, "
+        "then"
+        if _spec
+        else "none:"
+    )
+    raise ImportError(
+        "consensus comes with the package topologies in the distribution consensus-opt; Python finds "
+        f"{_found} pip install --force-reinstall --no-deps consensus-opt (or . in its checkout)"
+    ) from error
 
 if TYPE_CHECKING:
     from consensus import asynchronous as asynchronous

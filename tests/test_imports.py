@@ -159,7 +159,7 @@ def test_packages_import_their_parts_when_they_are_used(form, tmp_path):
     command = [sys.executable, "-c", AT_FIRST]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
     *imported, file = done.stdout.split()
-    assert imported == ["consensus", "topologies"]
+    assert imported == ["consensus", "topologies", "topologies._strangers"]
     assert file.startswith(str(folder))
 
 

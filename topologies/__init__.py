@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from lazy_loader import attach
 
+from topologies import _strangers
+
 if TYPE_CHECKING:
     from topologies import analysis as analysis
     from topologies import graphs as graphs
@@ -120,3 +122,5 @@ else:
             "weights": ["fastest", "from_matrix", "laplacian", "lazy", "max_degree", "metropolis", "pull", "push", "sinkhorn"],
         },
     )
+
+_strangers.warn()
