@@ -166,7 +166,11 @@ def test_packages_import_their_parts_when_they_are_used(form, tmp_path):
 def test_a_run_imports_what_it_uses():
     """Other packages are imported where a function needs them: pandas alone takes most of a second."""
     late = ("pandas", "joblib", "sklearn", "matplotlib", "cvxpy", "torch", "jax", "mpi4py", "tqdm.auto")
-    said = f"import sys, consensus.solve, consensus.asynchronous; print([name for name in {late} if name in sys.modules])"
+    rooms = (
+        "import sys, consensus, consensus.cli, topologies; parts = [(m, n) for m in (consensus, topologies) for n in m.__all__]"
+    )
+    used = "[dir(getattr(m, n)) for m, n in parts if n != 'estimators']"  # whose classes are scikit-learn's
+    said = f"{rooms}; {used}; print([name for name in {late} if name in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(Path(consensus.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout == "[]\n"

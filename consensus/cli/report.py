@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from consensus import plotting
 from consensus.history import History
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLUMNS = {
     "objective": "objective",
@@ -35,6 +37,8 @@ def table(histories: Mapping[str, History], ends: Mapping[str, str]) -> str:
 
 def figure(histories: Mapping[str, History]) -> Figure:
     """Draw objective, stationarity and disagreement against exchanges."""
+    from matplotlib.figure import Figure
+
     canvas = Figure(figsize=(12.5, 4), layout="constrained")  # without pyplot, which would keep it, and ask for a screen
     axes = canvas.subplots(1, 3)
     for ax, quantity in zip(axes, ("objective", "stationarity", "disagreement"), strict=True):
