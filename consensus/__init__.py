@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from lazy_loader import attach
 
 try:
-    from topologies import _strangers as _strangers
+    if "ScheduleLike" not in vars(import_module("topologies")).get("__all__", ()):  # theirs may answer to any name
+        raise ImportError("topologies has no ScheduleLike")
 except ImportError as error:  # whatever another package of that name does
     _spec = find_spec("topologies")
     _found = (
