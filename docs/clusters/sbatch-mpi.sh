@@ -8,8 +8,9 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 
-# mpiexec takes the nodes from SLURM and passes SIGUSR1 on to the ranks; this shell (B:) passes it on to mpiexec. With Open MPI's
-# option --with-ft ulfm the ranks name one that died, and write the history; MPICH has no such option.
+# mpiexec takes the nodes from SLURM and passes SIGUSR1 on to the ranks; this shell (B:) passes it on to
+# mpiexec. With Open MPI's option --with-ft ulfm the ranks name one that died, and write the history; MPICH
+# has no such option.
 export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
 mpiexec --with-ft ulfm -n "$SLURM_NTASKS" python -m mpi4py script.py mpi &
 ranks=$!

@@ -8,8 +8,9 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 
-# One torchrun on each node, which starts as many ranks as the task has cores. torchrun ends with 1 whatever its ranks
-# end with, so this shell is told (B:) that the time is nearly over, remembers it, and passes the signal on.
+# One torchrun on each node, which starts as many ranks as the task has cores. torchrun ends with 1
+# whatever its ranks end with, so this shell is told (B:) that the time is nearly over, remembers it, and
+# passes the signal on.
 export OMP_NUM_THREADS=1
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 srun torchrun --nnodes "$SLURM_NNODES" --nproc-per-node "$SLURM_CPUS_PER_TASK" \

@@ -164,8 +164,10 @@ def test_there_are_no_more_workers_than_agents(asked, workers, monkeypatch):
 
 def test_workers_resume_no_checkpoint(tmp_path):
     consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=2, engine=Simulated(), checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"AsyncProcesses writes and resumes no checkpoints"):
+    with pytest.raises(ValueError, match=r"checkpoint of another run: .*clock"):
         consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=4, engine=AsyncProcesses(2), resume=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"AsyncProcesses writes and resumes no checkpoints"):
+        consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=4, engine=AsyncProcesses(2), checkpoint=tmp_path / "other")
 
 
 class Line:
