@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from turns import with_slow
 
 import consensus
 import topologies
@@ -41,15 +42,15 @@ def same(found, wanted):
         np.testing.assert_array_equal(found.history[name], wanted.history[name])
 
 
-@pytest.mark.parametrize(
-    "engine", ["stacked", consensus.engines.Processes(workers=2, strict=True)], ids=["stacked", "processes"]
-)
+@pytest.mark.parametrize("engine", with_slow(["stacked", "processes"], "processes"))
 @pytest.mark.parametrize(
     "solver",
     [EXTRA(), NEXT(PartialLinearization(tau=1.0), 0.3), DGD(0.05, batch=2), None],
     ids=lambda solver: type(solver).__name__,
 )
 def test_a_run_by_names_is_to_the_bit_that_of_the_graph_in_the_order_of_the_data(solver, engine):
+    if engine == "processes":
+        engine = consensus.engines.Processes(workers=2, strict=True)
     settings = {
         "rounds": 12,
         "record_every": 3,

@@ -12,7 +12,7 @@ SOLVERS = with_defaults()
 LONG = "ATG", "EXTRA", "GradientTracking", "GradientTracking cta", "KGT", "LED", "PGEXTRA"  # seconds each
 
 
-@pytest.mark.parametrize("name", with_slow(MENDED, *LONG))
+@pytest.mark.parametrize("name", with_slow(MENDED, *LONG, "NewtonTracking", "LTADMM"))
 def test_the_default_is_at_most_three_times_as_slow_as_the_best_constant(name):
     for case in (NAMED[k] for k in QUICK if name != "DADMM" or NAMED[k].costs == "squared"):
         default, best, factor = ratio(case, SOLVERS[name], most=8000)
@@ -29,7 +29,7 @@ def test_on_all_named_problems_it_is_so(name):
         assert default <= 3 * best, str(case)
 
 
-@pytest.mark.parametrize("name", with_slow(MENDED, *LONG[::2]))
+@pytest.mark.parametrize("name", with_slow(MENDED, *LONG[::2], "NewtonTracking", "LED", "LTADMM"))
 def test_no_run_with_a_default_diverges(name):
     cases = (case for case in map(random_case, range(100)) if fits(case, SOLVERS[name]) and case.agents <= 30)
     few = [case for case in cases if name != "DADMM" or case.costs == "squared"]

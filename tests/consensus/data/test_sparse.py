@@ -112,7 +112,13 @@ def test_every_solver_runs_as_on_dense_features_or_is_refused(name):
     close(found.w, right.w, 1e-7 if name in LOCAL else 1e-12)
 
 
-@pytest.mark.parametrize("solver", [None, NEXT(PartialLinearization(0.5), 0.2), NEXT(FullLinearization(5.0), 0.2)])
+@pytest.mark.parametrize(
+    "solver",
+    [
+        NEXT(FullLinearization(5.0), 0.2),
+        *(pytest.param(solver, marks=pytest.mark.slow) for solver in (None, NEXT(PartialLinearization(0.5), 0.2))),
+    ],
+)
 def test_nonsmooth_regularizers(solver):
     runs = [
         consensus.solve(

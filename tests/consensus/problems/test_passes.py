@@ -139,6 +139,7 @@ print(memory() - rounds)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_rows_take_hardly_more_memory_than_rounds():
     found = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from byzantine import AGENTS, BYZANTINE
 from three_of_twenty import OTHERS, THREE, case, honest_optimum
+from turns import with_slow
 
 import consensus
 from consensus.engines import Processes
@@ -23,7 +24,7 @@ def honest_problem():
     return consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), own, consensus.L2(0.01))
 
 
-@pytest.mark.parametrize("way", ["attack", "told", "processes"])
+@pytest.mark.parametrize("way", with_slow(["attack", "told", "processes"], "processes"))
 def test_what_is_measured_is_of_the_honest_agents(way):
     problem, network, weight = case(flipped=way == "told")
     solver, seen = CSPlus(DGD(0.05), weight), []

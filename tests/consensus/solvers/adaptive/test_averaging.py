@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from problems import AGENTS, CIRCLE, SCHEDULES
+from turns import with_slow
 
 import topologies
 from consensus.engines.stacked import StackedNetwork
@@ -166,7 +167,7 @@ def test_where_no_misfit_is_known_eight_exchanges_are_enough(name):
     assert not run.pace.balanced
 
 
-@pytest.mark.parametrize("name", ["static", "complete", "failing"])
+@pytest.mark.parametrize("name", with_slow(["static", "complete", "failing"], "failing"))
 def test_rounds_grow_while_one_agent_disagrees_in_all_eight_of_a_length(name):
     run, alone = Run(EVERY[name]), np.arange(AGENTS) != 2
     assert run.lengths(64, alone)[::8] == [*LENGTHS, 64]
