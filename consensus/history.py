@@ -58,7 +58,7 @@ class History(dict[str, np.ndarray]):
         self._buffers: dict[str, np.ndarray] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restored, (self._columns, self.labels)
+        return _restored, (self._columns, self.labels)
 
     @property
     def rows(self) -> int:
@@ -141,7 +141,7 @@ class History(dict[str, np.ndarray]):
         return super().get(name, default) if name in self else default
 
     def copy(self) -> "History":
-        return restored(self._columns, self.labels)
+        return _restored(self._columns, self.labels)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         """Raise ``TypeError``: a history grows by :meth:`append` alone.
@@ -274,7 +274,7 @@ class History(dict[str, np.ndarray]):
         if table in (b"\n", b"\r\n"):  # a history without rows has no columns, but an empty line for them
             return cls()
         try:
-            return restored(numbers(table))
+            return _restored(numbers(table))
         except ValueError as error:  # of which text in no encoding is one
             raise ValueError(f"{path} is no history as to_csv writes it: {error}") from error
 
@@ -284,7 +284,7 @@ def _seal(table: bytes) -> bytes:
     return _SEAL + hashlib.sha256(table).hexdigest().encode() + b"\r\n"
 
 
-def restored(columns: Mapping[str, list[Any]], labels: tuple[Hashable, ...] | None = None) -> History:
+def _restored(columns: Mapping[str, list[Any]], labels: tuple[Hashable, ...] | None = None) -> History:
     """Make a history from copies of these lists of values, up to the last complete row."""
     history, rows = History(labels), min(map(len, columns.values()), default=0)
     for name in columns:

@@ -16,12 +16,12 @@ from consensus.checkpoint_parts import Part
 from consensus.engines.routes import routes
 from consensus.engines.transport import COLLECTED, ENDS, GOES_ON, MIXED, WAITS, LostRank, Pairs, Pending, Transport
 from consensus.errors import WorkerError
-from consensus.history import History, restored
+from consensus.history import History
 from consensus.workers import waiting
 
 T = TypeVar("T")
 _RECORDS: _typed.Records = {kind.__name__: (kind, tuple, kind) for kind in (Best, Checkpoint, Part)}
-_RECORDS = {**_RECORDS, "History": (History, lambda history: history.__reduce__()[1], restored)}
+_RECORDS = {**_RECORDS, "History": (History, lambda history: history.__reduce__()[1], History().__reduce__()[0])}
 _SPINS = 200  # polls of a message before a waiting rank offers its core to others
 _MOMENT = 1.0  # seconds for notes between ranks that wait to arrive
 _FORWARDING = 0.2  # seconds for mpiexec or torchrun to pass on the output
