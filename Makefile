@@ -7,7 +7,7 @@ RUN = $(VENV)/bin/python
 ROUNDS ?= 1000
 # One thread for each of the processes that share the cores: threads of several PyTorches wait for each other.
 test test-slow test-lowest test-mpich: export OMP_NUM_THREADS = 1
-TESTS = -m pytest --numprocesses auto --dist loadgroup $(PICK)
+TESTS = -m pytest -rs --numprocesses auto --dist loadgroup $(PICK)
 PICK ?=
 BUILT = setup.py consensus/kernels/_kernels.c
 
