@@ -19,8 +19,8 @@ SAME = "ValueError: all ranks must call consensus.solve with the same arguments;
 
 
 def warned(said):
-    """The one warning among the lines."""
-    (line,) = [line for line in said.splitlines() if "UserWarning" in line]
+    """The one warning among the lines, but for that of torchrun's store."""
+    (line,) = [line for line in said.splitlines() if "UserWarning" in line and "store listens" not in line]
     return line
 
 
@@ -66,7 +66,7 @@ def test_a_rank_that_never_comes_is_named(ranks, what):
     assert said.count("gave up waiting; the job is aborted") == 1  # one says it for all
     assert "rank 0 gave up waiting" in said
     for line in said.splitlines():  # a rank that gets no time warns late or not at all: it gives up at once
-        assert "UserWarning" not in line or re.search(late + r"1 s so far", line)
+        assert "UserWarning" not in line or "store listens" in line or re.search(late + r"1 s so far", line)
 
 
 @pytest.mark.slow
