@@ -32,7 +32,7 @@ from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from tests.helpers.every_solver import SOLVERS
 
 RNG = np.random.default_rng(0)
-X = sp.random_array((60, 9), density=0.3, rng=RNG, format="coo")
+X = sp.coo_array(sp.random_array((60, 9), density=0.3, random_state=RNG).toarray())  # with indices of 32 bits
 D = X.toarray()
 Y, CODES, BINARY = RNG.standard_normal(60), RNG.integers(0, 3, 60), (RNG.random(60) > 0.5).astype(float)
 SIZES = [10, 25, 5, 20]
@@ -86,7 +86,7 @@ def test_costs_gradients_and_bounds_are_those_of_dense_features(loss, bias):
 
 
 def test_least_and_largest_curvature_whatever_their_order():
-    wide = sp.random_array((1300, 1200), density=0.01, rng=RNG, format="csr")
+    wide = sp.random_array((1300, 1200), density=0.01, random_state=RNG, format="csr")
     for features, m in ((wide, 1200), (wide[:, :700], 700)):
         shards = consensus.partition(features, np.arange(features.shape[0]) % 2.0, agents=1)
         sparse = consensus.Problem(consensus.Linear(m, bias=False), consensus.SquaredLoss(), shards, reduction="sum")

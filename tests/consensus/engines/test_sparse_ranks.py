@@ -33,7 +33,7 @@ def test_two_ranks_have_the_bits_of_one_process(tmp_path):
     rng = np.random.default_rng(5)
     for rank, size in enumerate((17, 40)):
         text = io.BytesIO()
-        X = sp.random_array((size, 25), density=0.2, rng=rng, format="csr")
+        X = sp.random_array((size, 25), density=0.2, random_state=rng, format="csr")
         dump_svmlight_file(X, rng.integers(0, 2, size), text, zero_based=False)
         (tmp_path / f"{rank}.svm.gz").write_bytes(gzip.compress(text.getvalue()))
     done = mpiexec(2, Path(__file__), tmp_path)
