@@ -177,30 +177,33 @@ class Observer:
             counts = {BETWEEN_HOSTS: 0} | counts
         counts = {name: count + counts_before.get(name, 0) for name, count in counts.items()}
         self._total = counts, seconds + seconds_before
-        reason = None
-        if self.due.recorded(round):
-            regular = round == self.due.next
-            mean = self.recorder.mean(w)
-            row = self.recorder.record(round, w, mean, report, *self._total)
-            self.due.next = self.spacing.after(self.history)
-            batches = row["epochs"] != row["gradients"]
-            epochs = f"epoch {row['epochs']:.2f}, " if batches else ""
-            self.bar.set_postfix_str(f"{epochs}objective {row['objective']:.4g}", refresh=False)
-            # One process decides, because rounding can differ between machines.
-            reason, better = self.gather.decide(lambda everyone: self._decided(row, mean, everyone), w)
-            if self.keeper and better:
-                self.keeper.keep(row, mean, None if self.recorder.personal is None else w, regular)
-        elif self.due.each:
+        mean, reason = self.recorder.mean(w), None
+        if self.due.each and not self.due.recorded(round):
             row = self.history.last() | {"round": round}
             row |= self.recorder.counted(*self._total, w.itemsize, self.history.rows)
-            mean = self.recorder.mean(w)  # by all processes, of which the first alone may have callbacks
-            reason, _ = self.gather.decide(lambda everyone: (self._reason(row, mean, everyone), False), w)
+            reason = self.gather.decide(lambda everyone: (self._reason(row, mean, everyone), False), w)[0]
+        if reason is not None or self.due.recorded(round):  # the history ends where the run does
+            reason = self._record(round, w, mean, report, reason)
         return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 
-    def _decided(self, row: dict[str, Any], mean: np.ndarray, everyone: Callable[[], np.ndarray]) -> tuple[str | None, bool]:
-        """Return the reason to stop after a recorded row, and whether its point is the best so far."""
-        reason = self._reason(row, mean, everyone)
-        return reason, self.keeper is not None and self.keeper.better(row)
+    def _record(self, round: int, w: np.ndarray, mean: np.ndarray, report: np.ndarray | None, reason: str | None) -> str | None:
+        """Record a row, keep its point if it is the best so far, and return the reason to stop: one that is known, if any."""
+        regular = round == self.due.next
+        row = self.recorder.record(round, w, mean, report, *self._total)
+        self.due.next = self.spacing.after(self.history)
+        batches = row["epochs"] != row["gradients"]
+        epochs = f"epoch {row['epochs']:.2f}, " if batches else ""
+        self.bar.set_postfix_str(f"{epochs}objective {row['objective']:.4g}", refresh=False)
+
+        def decided(everyone: Callable[[], np.ndarray]) -> tuple[str | None, bool]:
+            found = self._reason(row, mean, everyone) if reason is None else reason
+            return found, self.keeper is not None and self.keeper.better(row)
+
+        # One process decides, because rounding can differ between machines.
+        found, better = self.gather.decide(decided, w)
+        if self.keeper and better:
+            self.keeper.keep(row, mean, None if self.recorder.personal is None else w, regular)
+        return found
 
     def _reason(self, row: dict[str, Any], mean: np.ndarray, everyone: Callable[[], np.ndarray]) -> str | None:
         """Return the reason to stop after a round, whose row may have older measurements; callbacks are called."""

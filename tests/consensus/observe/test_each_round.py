@@ -57,6 +57,20 @@ def test_bounds_act_in_the_first_round_that_reaches_them(engine):
     assert run(record_every=50, exchanges=137).rounds == 150
 
 
+@pytest.mark.parametrize("engine", ENGINES, ids=str)
+def test_the_history_ends_where_the_run_does(engine, tmp_path):
+    every = run(60, record_every=1).history
+    for end in (2, 17, 18, 53):
+        told = run(60, callbacks=[lambda info, end=end: "enough" if info.round == end else None], engine=engine)
+        for result in (told, run(60, exchanges=end, engine=engine, checkpoint=tmp_path / "run", keep="objective")):
+            assert result.history["round"][-1] == result.rounds == end
+            for name in ("objective", "stationarity", "exchanges"):
+                assert result.history[name][-1] == every[name][end]
+        assert result.best.round == end
+        on = run(60, resume=tmp_path / "run", engine=engine)
+        np.testing.assert_array_equal(on.history["objective"], run(60).history["objective"])
+
+
 def test_early_stopping_acts_on_rows_and_adds_none():
     result = run(callbacks=[EarlyStopping(column="objective", patience=300)])
     np.testing.assert_array_equal(result.history["round"], run().history["round"])
