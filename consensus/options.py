@@ -192,6 +192,7 @@ class RunOptions:
         hold: Callable[[Hold], None] = Hold.take,
         points: int | None = None,
         each: bool = False,
+        watched: bool = True,
         labels: tuple[Hashable, ...] | None = None,
     ) -> Result:
         """Call ``run`` under an observer and return its result; warn if it ended above its start.
@@ -200,8 +201,9 @@ class RunOptions:
         stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
         measured; ``root`` says whether this process shows the progress; ``load`` and ``hold`` are those of the engine, if
         several processes call this together; ``points`` is the number of iterates, by default one of each agent. ``labels`` are
-        the names of the agents. With ``each`` what stops a run, and callbacks, act in each round. Processes that observe
-        together each have their own agents' rows in the result, or with ``gather`` all agents'.
+        the names of the agents. With ``each`` what stops a run, and callbacks, act in each round; ``watched`` says whether the
+        process that decides has callbacks. Processes that observe together each have their own agents' rows in the result, or
+        with ``gather`` all agents'.
         """
         resumed: Checkpoint | None = None
         if (path := self.resume) is not None:
@@ -224,7 +226,7 @@ class RunOptions:
             measured = each and (self.tolerance is not None or (rule is not None and rule.column not in COUNTED))
             spacing = Spacing(1 if measured else self.record_every, cost, problem.network_size)
             observer = Observer(recorder, stopper, self.callbacks, saver, spacing, self.rounds, bar, keeper)
-            observer.due.each = each
+            observer.due.each, observer.watched = each, watched
             if resumed:
                 observer.resume(resumed, path)
             result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint, labels)

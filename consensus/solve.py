@@ -264,9 +264,9 @@ def solve(
         begin = Begin(resumed.fields, resumed=True) if resumed else Begin.start(start if where.size > 1 else np.array(start))
         return where.run(problem, edges, solver, begin, options.rounds, observer)
 
-    each = where.broadcast(lambda: options.each) and not needs.wakes
+    each, watched = where.broadcast(lambda: (options.each and not needs.wakes, bool(options.callbacks)))
     result = options.result(
-        problem, solver, identity, run, measured, where.root, where.load, where.hold, each=each, labels=labels
+        problem, solver, identity, run, measured, where.root, where.load, where.hold, each=each, watched=watched, labels=labels
     )
     if options.gather:
         return result

@@ -92,6 +92,7 @@ class Observer:
     ) -> None:
         self.recorder, self.stopper, self.callbacks, self.saver, self.bar = recorder, stopper, callbacks, saver, bar
         self.keeper, self.spacing = keeper, spacing
+        self.watched = bool(callbacks)  # whether the process that decides has some
         self.due = Due(rounds, saver.every if saver else None, spacing.every)
         self.problem: Any = recorder.problem  # as the user gave it
         self.gather: Gather = Whole()
@@ -177,18 +178,19 @@ class Observer:
             counts = {BETWEEN_HOSTS: 0} | counts
         counts = {name: count + counts_before.get(name, 0) for name, count in counts.items()}
         self._total = counts, seconds + seconds_before
-        mean, reason = self.recorder.mean(w), None
+        reason = None
         if self.due.each and not self.due.recorded(round):
             row = self.history.last() | {"round": round}
             row |= self.recorder.counted(*self._total, w.itemsize, self.history.rows)
+            mean = self.recorder.mean(w) if self.watched else w[0]  # which takes messages, and callbacks alone look at it
             reason = self.gather.decide(lambda everyone: (self._reason(row, mean, everyone), False), w)[0]
         if reason is not None or self.due.recorded(round):  # the history ends where the run does
-            reason = self._record(round, w, mean, report, reason)
+            reason = self._record(round, w, report, reason)
         return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 
-    def _record(self, round: int, w: np.ndarray, mean: np.ndarray, report: np.ndarray | None, reason: str | None) -> str | None:
+    def _record(self, round: int, w: np.ndarray, report: np.ndarray | None, reason: str | None) -> str | None:
         """Record a row, keep its point if it is the best so far, and return the reason to stop: one that is known, if any."""
-        regular = round == self.due.next
+        regular, mean = round == self.due.next, self.recorder.mean(w)
         row = self.recorder.record(round, w, mean, report, *self._total)
         self.due.next = self.spacing.after(self.history)
         batches = row["epochs"] != row["gradients"]
