@@ -10,7 +10,7 @@ NEEDS = {
         "consensus/engines/torch.py",
         "consensus/models/torch.py",
         "consensus/losses/torch_loss.py",
-        "consensus/problems/buffers.py",
+        "consensus/problems/problem.py",
         "consensus/step_sizes/torch_schedule.py",
     ],
     "jax": ["consensus/models/jax.py"],

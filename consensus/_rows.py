@@ -164,3 +164,10 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
         return result
 
     return multiply
+
+
+def pooled(counts: np.ndarray, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance (channels,) of all numbers, from those of groups (groups, channels) of so many numbers."""
+    shares = counts / counts.sum()
+    mean = shares @ means
+    return mean, shares @ (variances + np.square(means - mean))

@@ -18,8 +18,6 @@ from consensus.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.early_stopping import EarlyStopping
-from consensus.observe.held_out_checked import checked_test_set
-from consensus.observe.held_out_owned import OwnedTest
 from consensus.observe.keeper import Keeper
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.protocols import Method
@@ -29,6 +27,7 @@ from consensus.observe.spacing import Spacing, cost_of_row
 from consensus.observe.stop_rule import StopRule, checked_column
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
+from consensus.problems.held_out import OwnedTest
 from consensus.problems.minibatches import as_minibatches
 from consensus.result import Result, finish, warn_if_above
 
@@ -114,7 +113,7 @@ class RunOptions:
 
     def fitted(self, problem: BaseProblem, method: Method) -> Self:
         """Return these options, checked against ``problem`` and the columns of ``method``: test set, metrics, stop and keep."""
-        test = None if self.test is None else checked_test_set(problem, self.test)
+        test = None if self.test is None else problem.test_set(self.test)
         metrics = checked_metrics(self.metrics, (*ALWAYS, *ASKED_FOR, *method.history_columns))
         errors = () if test is None else ("test_error", "test_error_worst")
         columns = (*ALWAYS, *errors, *method.history_columns, *metrics)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from consensus import _checks
 from consensus.problems import BaseProblem
-from consensus.problems.shared import SharedProblem
+from consensus.problems.state import SharedProblem
 from consensus.workers.pool import died, pool
 from consensus.workers.shared_memory import SharedArray
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus.problems.shared import SharedProblem
+from consensus.problems.state import SharedProblem
 from consensus.workers.pool import Pool, WorkerDied
 from consensus.workers.shared_memory import SharedArray
 

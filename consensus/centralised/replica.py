@@ -9,7 +9,7 @@ from consensus._streams import stream
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.rows import drawn
 from consensus.problems import LazyProblem, Problem
-from consensus.problems.shared import SharedProblem
+from consensus.problems.state import SharedProblem
 from consensus.workers.shared_memory import SharedArray
 from consensus.workers.waiting import Wait
 

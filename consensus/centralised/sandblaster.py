@@ -16,7 +16,7 @@ from consensus.centralised.portions import Evaluator, Portions
 from consensus.centralised.system import Advance, System, Traffic
 from consensus.centralised.vector_shards import Vectors, VectorShard, two_loops
 from consensus.problems import BaseProblem
-from consensus.problems.exact import check_exact
+from consensus.solvers.check import check_true_gradients
 from consensus.workers.blocks import blocks_by_load, blocks_of
 from consensus.workers.pool import Pool, pool
 
@@ -98,7 +98,7 @@ class SandblasterLBFGS(System[SandblasterState]):
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
-        check_exact(type(self).__name__, problem)
+        check_true_gradients(type(self).__name__, problem)
         self._at_most(problem, portions=self.portions, shards=self.shards)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> SandblasterState:

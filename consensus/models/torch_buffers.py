@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consensus._rows import pooled
 from consensus.models.torch_checks import batch_norms
 
 if TYPE_CHECKING:
@@ -77,16 +78,3 @@ class BatchLayers:
 
     def _of(self, module: nn.Module) -> list[nn.Module]:
         return [module.get_submodule(names[0]) for names in self.names]
-
-
-def pooled(counts: np.ndarray, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and variance (channels,) of all numbers, from those of groups (groups, channels) of so many numbers."""
-    shares = counts / counts.sum()
-    mean = shares @ means
-    return mean, shares @ (variances + np.square(means - mean))
-
-
-def averaged(buffers: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Return the buffers (B,) over the samples of all agents, from each agent's own (agents, B) and number of samples."""
-    means, variances = np.split(buffers.astype(float), 2, axis=1)
-    return np.concatenate(pooled(samples.astype(float), means, variances)).astype(buffers.dtype)

@@ -10,7 +10,6 @@ import numpy as np
 from consensus import _checks
 from consensus.observe.metrics import Metric
 from consensus.problems import Problem
-from consensus.problems.exact import exact
 
 
 def alignment(problem: Problem) -> dict[str, Metric]:
@@ -63,7 +62,7 @@ class _Angles:
     """The angles of all layers, remembered at one point."""
 
     def __init__(self, problem: Problem, layers: tuple[slice, ...]) -> None:
-        self._problem, self._exact, self._layers = problem, exact(problem), layers
+        self._problem, self._exact, self._layers = problem, problem.true_gradients(), layers
         self._point: np.ndarray | None = None
         self._found: list[float] = []
 

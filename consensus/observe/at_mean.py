@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from consensus.models.torch_buffers import averaged
-from consensus.observe.held_out import HeldOut
-from consensus.observe.held_out_owned import OwnedTest
-from consensus.observe.held_out_read import ReadTest
 from consensus.observe.measured_agents import MeasuredAgents
 from consensus.observe.metrics import squared_distances
 from consensus.observe.protocols import Method
+from consensus.problems.held_out import OwnedTest, TestSet
+from consensus.problems.samples import averaged
 
 
 class AtMean:
@@ -27,7 +25,7 @@ class AtMean:
         self,
         agents: MeasuredAgents,
         solver: Method,
-        test: HeldOut | ReadTest | OwnedTest | None,
+        test: TestSet | OwnedTest | None,
         each: bool,
         sizes: np.ndarray | None,
         hidden: bool = False,

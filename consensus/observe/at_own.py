@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from consensus.observe.held_out import HeldOut
-from consensus.observe.held_out_owned import OwnedTest
-from consensus.observe.held_out_read import ReadTest
 from consensus.observe.measured_agents import MeasuredAgents
 from consensus.observe.metrics import squared_distances
 from consensus.observe.protocols import Method
-from consensus.problems.personal import Personal
+from consensus.problems.held_out import OwnedTest, TestSet
+from consensus.problems.state import Personal
 
 
 class AtOwn:
@@ -28,7 +26,7 @@ class AtOwn:
         agents: MeasuredAgents,
         solver: Method,
         personal: Personal,
-        test: HeldOut | ReadTest | OwnedTest | None,
+        test: TestSet | OwnedTest | None,
         each: bool,
         hidden: bool = False,
     ) -> None:

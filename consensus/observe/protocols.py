@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -48,6 +48,10 @@ class Costs(Protocol):
         self, w: Float[np.ndarray, "agents parameters"]
     ) -> tuple[Float[np.ndarray, " agents"], Float[np.ndarray, "agents parameters"]]:
         """Return both."""
+        ...
+
+    def true_gradients(self) -> Self:
+        """Return the same with the gradients of the costs, if it has other directions in their place."""
         ...
 
 

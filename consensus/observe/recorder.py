@@ -12,16 +12,13 @@ from consensus.observe.at_mean import AtMean
 from consensus.observe.at_own import AtOwn
 from consensus.observe.counts import BETWEEN_HOSTS, NAMES
 from consensus.observe.gather import Gather, Whole
-from consensus.observe.held_out import HeldOut
-from consensus.observe.held_out_owned import OwnedTest
-from consensus.observe.held_out_read import ReadTest
 from consensus.observe.measured_agents import MeasuredAgents
 from consensus.observe.metrics import Metric, measure
 from consensus.observe.protocols import Costs, Method
 from consensus.problems import Problem
-from consensus.problems.exact import exact
+from consensus.problems.held_out import OwnedTest, TestSet
 from consensus.problems.minibatches import Minibatches, draw
-from consensus.problems.personal import Personal
+from consensus.problems.state import Personal
 from consensus.storage import history_of
 
 COUNTED = ("round", *NAMES, "bytes_busiest", "epochs", "seconds")  # known in each round
@@ -50,7 +47,7 @@ class Recorder:
         self,
         problem: Costs,
         solver: Method,
-        test: HeldOut | ReadTest | OwnedTest | None = None,
+        test: TestSet | OwnedTest | None = None,
         agent_objectives: bool = False,
         metrics: Mapping[str, Metric] | None = None,
         honest: np.ndarray | None = None,
@@ -73,7 +70,7 @@ class Recorder:
     def attach(self, problem: Costs, gather: Gather) -> None:
         """Measure with this block of the problem; `gather` collects the others."""
         batch = draw(self.metrics_on, cast(Problem, problem), 0)
-        self.problem = exact(problem if batch is None else cast(Problem, problem).sampled(batch))
+        self.problem = (problem if batch is None else cast(Problem, problem).sampled(batch)).true_gradients()
         if isinstance(self.test, OwnedTest):
             self.test = self.test.restrict(cast(Problem, problem).rows)
         self.gather, sizes = gather, getattr(getattr(problem, "shards", None), "sizes", None)

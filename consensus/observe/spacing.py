@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from consensus.observe.held_out import HeldOut
-from consensus.observe.held_out_owned import OwnedTest
-from consensus.observe.held_out_read import ReadTest
+from consensus.problems.held_out import OwnedTest, TestSet
 from consensus.problems.minibatches import Minibatches
 
 WORK = 10  # the work between two rows, in rows
@@ -98,7 +96,7 @@ class Spacing:
 def cost_of_row(
     problem: Any,  # noqa: ANN401  # a problem, or a block of its agents
     points: int,
-    test: HeldOut | ReadTest | OwnedTest | None,
+    test: TestSet | OwnedTest | None,
     agent_objectives: bool,
     metrics_on: Minibatches | None,
 ) -> int:
@@ -110,7 +108,7 @@ def cost_of_row(
         The problem of all agents or some.
     points : int
         Iterates that are measured: one of each agent, or the server's.
-    test : HeldOut, ReadTest, OwnedTest or None
+    test : TestSet, OwnedTest or None
         The test set.
     agent_objectives : bool
         Whether the objective is measured at every iterate.

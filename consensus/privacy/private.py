@@ -17,7 +17,7 @@ from consensus.privacy.accountant import checked, epsilon, noisy_edges
 from consensus.privacy.gradients import Noise, PrivateProblem
 from consensus.privacy.sampling import MOST
 from consensus.problems import BaseProblem, Problem
-from consensus.problems.draws import has_buffers, of_batches
+from consensus.problems.samples import has_buffers, of_batches
 from consensus.solvers.needs import needs_of
 from consensus.solvers.wrapper import Wrapper
 from topologies.schedules import ScheduleLike, is_static

@@ -9,9 +9,9 @@ from consensus.problems.functions import FunctionProblem
 from consensus.problems.lazy import LazyProblem
 from consensus.problems.linearizable import Linearizable, has_model
 from consensus.problems.minibatches import Minibatches
-from consensus.problems.model import Problem
+from consensus.problems.problem import Problem
 from consensus.problems.quadratic_costs import QuadraticCosts
-from consensus.problems.work import Work
+from consensus.problems.state import Work
 
 __all__ = [
     "BaseProblem",

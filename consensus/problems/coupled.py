@@ -64,6 +64,8 @@ class Coupled(BaseProblem):
     ([[3.0], [2.0], [1.0]], 4.0)
     """
 
+    coupled = True
+
     def __init__(
         self,
         costs: Costs | Sequence[Cost],

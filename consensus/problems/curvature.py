@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from consensus._parallel import for_chunks
 from consensus._sparse import SparseRows
 from consensus.models.linearization import linearize
-from consensus.problems.sums import SampleSums
+from consensus.problems.samples import SampleSums
 
 _STEPS = 50  # of the power method; each costs as much as two gradients
 _FORMED = 1000  # order of products of sparse rows that are formed

@@ -24,12 +24,12 @@ from consensus.models import Model, Torch
 from consensus.models.framework_trial import generators_here, watched
 from consensus.models.torch_inputs import TorchInputs
 from consensus.problems.batch import Batch
-from consensus.problems.cache import Cache
-from consensus.problems.draws import has_buffers, of_batches
+from consensus.problems.held_out import OwnedTest, TestSet
+from consensus.problems.lazy_held_out import read_test
 from consensus.problems.lazy_sums import LazySums
-from consensus.problems.model import Problem
-from consensus.problems.sample_shapes import check_labels, fitted_loss
-from consensus.problems.shared import SharedProblem
+from consensus.problems.problem import Problem, check_labels, fitted_loss
+from consensus.problems.samples import has_buffers, of_batches
+from consensus.problems.state import Cache, SharedProblem
 from consensus.regularizers import Regularizer
 from consensus.workers.shared_memory import SharedArray
 from topologies import _names
@@ -154,6 +154,12 @@ class LazyProblem(LazySums):
         block.shards = self.shards.restrict(rows)
         block._samples = int(block.shards.sizes.sum())
         return block if self._only is None else block.sampled(Batch(*(array[rows] for array in self._only)))
+
+    def test_set(self, test: Any) -> TestSet | OwnedTest:  # noqa: ANN401  # any dataset
+        found = None if isinstance(test, Shards) else read_test(self, test)
+        if found is not None:
+            return found
+        return super().test_set(test) if self.trial is None or isinstance(test, Shards) else self.trial.test_set(test)
 
     def sampled(self, batch: Batch) -> Self:
         """Return the problem of the same agents with the samples of a batch only; its work counts as this problem's.

@@ -10,9 +10,8 @@ import numpy as np
 from consensus.data.lazy import LazyShards
 from consensus.losses.torch_loss import TorchLoss
 from consensus.problems.batch import Batch, checked
-from consensus.problems.draws import by_agent, of_batches, trains_apart
-from consensus.problems.model import Problem
-from consensus.problems.sums import ChunkFunction, SampleSums, added_up
+from consensus.problems.problem import Problem
+from consensus.problems.samples import ChunkFunction, SampleSums, added_up, by_agent, of_batches, trains_apart
 from topologies import _names
 
 

@@ -11,8 +11,7 @@ from consensus.data import Shards
 from consensus.losses.base import Loss
 from consensus.models import Linearization, Model
 from consensus.problems.base import BaseProblem
-from consensus.problems.cache import Cache
-from consensus.problems.work import Work
+from consensus.problems.state import Cache, Work
 from consensus.regularizers.base import Regularizer
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from consensus._rows import taken
 from consensus._sparse import SparseRows
 from consensus.models.linear import SparseLinear
 from consensus.models.linearization import linearize
-from consensus.problems.model import Problem
+from consensus.problems.problem import Problem
 
 
 def numbers(problem: Problem) -> int:

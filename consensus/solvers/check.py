@@ -1,16 +1,15 @@
 """Whether a solver fits a problem and a network."""
 
-from typing import Any
+from typing import Any, cast
 
 from scipy.sparse.csgraph import connected_components
 
 import topologies
 from consensus import _checks
-from consensus.problems import BaseProblem, Coupled, Problem, has_model
-from consensus.problems.draws import check_sizes, fewest, has_buffers, needing, of_batches
-from consensus.problems.exact import check_exact
+from consensus.problems import BaseProblem, Problem, has_model
 from consensus.problems.linearizable import check_convex
 from consensus.problems.minibatches import Minibatches, as_minibatches
+from consensus.problems.samples import check_sizes, fewest, has_buffers, needing, of_batches
 from consensus.regularizers.base import Regularizer
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
@@ -70,7 +69,7 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     _check_costs(who, needs, problem, schedule)
     _check_draws(who, solver, problem)
     if needs.exact:
-        check_exact(who, problem)
+        check_true_gradients(who, problem)
     solver.check(problem)
     _check_network(solver, schedule)
     if hasattr(solver, "check_network"):  # a solver that is not derived from Solver need not have it
@@ -113,7 +112,7 @@ def _check_regularizer(who: str, needs: Needs, r: Regularizer, schedule: Schedul
 
 def _check_costs(who: str, needs: Needs, problem: BaseProblem, schedule: ScheduleLike) -> None:
     model, loss = getattr(problem, "model", None), getattr(problem, "loss", None)
-    if needs.coupled and not isinstance(problem, Coupled):
+    if needs.coupled and not problem.coupled:
         raise TypeError(
             f"{who} needs a problem with coupled constraints, consensus.problems.Coupled(costs, A, b); got {problem}"
         )
@@ -187,6 +186,15 @@ def _check_batches(who: str, batch: int | Minibatches | None, problem: Any) -> N
         raise ValueError(
             f"{who_needs} two samples or more, and {who} with batch={batch} draws single ones: take another "
             "size, which leaves no single sample at the end of an epoch, or Minibatches(size, replacement=True)"
+        )
+
+
+def check_true_gradients(who: str, problem: BaseProblem) -> None:
+    """Raise ``TypeError`` if a model has directions in place of gradients, which ``who`` cannot take."""
+    if problem.true_gradients() is not problem:
+        raise TypeError(
+            f"{who} needs the gradients of the costs, and {cast(Problem, problem).model} has other directions in their place: "
+            "take a solver of gradients alone, such as GradientTracking(0.1), or train its .exact"
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from consensus import _checks
 from consensus.communication.fixed_point import SecureSums
 from consensus.problems import BaseProblem
-from consensus.problems.personal import Personal
+from consensus.problems.state import Personal
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
@@ -89,6 +89,6 @@ class SolverDefaults:
     def personal(self, problem: BaseProblem) -> Personal | None:
         """Return what agents keep for themselves, if they have models of their own; None if they look for one model.
 
-        The history is then measured at each agent's own point: see ``consensus.problems.personal``.
+        The history is then measured at each agent's own point: see ``consensus.problems.state``.
         """
         return None

@@ -12,7 +12,7 @@ import numpy as np
 from consensus import _checks
 from consensus.communication import Network, Packed
 from consensus.problems import BaseProblem
-from consensus.problems.personal import Personal
+from consensus.problems.state import Personal
 from consensus.solvers.base import settled
 from consensus.solvers.changed_network import ChangedNetwork, MessageWrapper
 from topologies.schedules import ScheduleLike

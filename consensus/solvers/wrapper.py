@@ -11,7 +11,7 @@ import numpy as np
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
-from consensus.problems.personal import Personal
+from consensus.problems.state import Personal
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
 from topologies.schedules import ScheduleLike

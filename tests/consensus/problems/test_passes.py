@@ -13,7 +13,6 @@ import consensus
 import topologies
 from consensus.data import LazyShards
 from consensus.models.passes import PASS_BYTES
-from consensus.observe.held_out_checked import checked_test_set
 from consensus.problems import LazyProblem
 from consensus.solvers import DGD
 
@@ -71,7 +70,7 @@ def test_sums_of_parts_are_those_of_one_pass(name):
         assert_allclose(problem.descended(w, 0.3, w), whole.descended(w, 0.3, w), rtol=1e-11, atol=1e-12)
     assert_array_equal(cut.gradient(w), lazy.gradient(w))
     X, y = parts_of(shape, sizes=(17,))[0]
-    found, right = (checked_test_set(problem, (X, y)).errors(w) for problem in (cut, whole))
+    found, right = (problem.test_set((X, y)).errors(w) for problem in (cut, whole))
     assert_allclose(found, right, rtol=1e-12)
 
 

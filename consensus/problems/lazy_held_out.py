@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus.data.lazy import LazyShards
 from consensus.data.mapped import file_of
-from consensus.observe.held_out import HeldOut, as_trained
-from consensus.problems import LazyProblem
+from consensus.problems.held_out import HeldOut, as_trained
+
+if TYPE_CHECKING:
+    from consensus.problems.lazy import LazyProblem
 
 
 class ReadTest(NamedTuple):

@@ -1,0 +1,118 @@
+"""What a problem keeps beside its data: counts of work, cached results, its form for other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import cloudpickle
+import numpy as np
+from scipy import sparse
+
+from consensus.workers.shared_memory import SharedArray
+
+
+@dataclass
+class Work:
+    """The work that a block of agents has done so far.
+
+    Parameters
+    ----------
+    gradients : int
+        Gradients of the local cost, of all samples or of a batch, per agent.
+    samples : int
+        Samples in these gradients, summed over the agents of the block; 0 for costs given by functions. Divided by the
+        network's number of samples, it is the equivalent number of whole gradients.
+    solves : int
+        Local problems solved, per agent.
+    iterations : int
+        Iterations inside the local solves, summed over the agents of the block; closed forms take none.
+    unfinished : int
+        Local solves that did not reach their tolerance, summed over the agents of the block.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> shards = consensus.partition(np.eye(6), np.zeros(6), agents=2)
+    >>> problem = consensus.Problem(consensus.Linear(6), consensus.SquaredLoss(), shards)
+    >>> whole = problem.gradient(np.ones((2, 7)))
+    >>> some = problem.gradient(np.ones((2, 7)), consensus.Minibatches(2).at(problem, 0))
+    >>> problem.work.gradients, problem.work.samples
+    (2, 10)
+    """
+
+    gradients: int = 0
+    samples: int = 0
+    solves: int = 0
+    iterations: int = 0
+    unfinished: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All counts by name, for the history."""
+        return asdict(self)
+
+
+T = TypeVar("T")
+
+
+class Cache:
+    """Results that depend on a problem's data alone, such as a linear model's factors, kept from round to round.
+
+    A pickled copy is empty: everything in it can be computed again.
+
+    Examples
+    --------
+    >>> from consensus.problems.state import Cache
+    >>> cache = Cache()
+    >>> cache.get("answer", lambda: 42), cache.get("answer", lambda: 43)
+    (42, 42)
+    """
+
+    def __init__(self) -> None:
+        self._results: dict[Hashable, object] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the result stored under ``key``; if there is none, store that of ``make()``."""
+        if key not in self._results:
+            self._results[key] = make()
+        return self._results[key]  # type: ignore[return-value]  # a key stands for the results of one function
+
+    def __reduce__(self) -> tuple[type[Cache], tuple[()]]:
+        return Cache, ()
+
+
+class SharedProblem(NamedTuple):
+    """A pickled problem without its data, and the data as ``arrays`` that all processes share, for its ``take``."""
+
+    rest: bytes
+    arrays: tuple[SharedArray, ...] = ()
+
+    def problem(self) -> Any:  # noqa: ANN401  # of the class that was pickled
+        """Return the problem, with views of the shared data."""
+        problem = cloudpickle.loads(self.rest)
+        if self.arrays:
+            problem.take(*(array.array for array in self.arrays))
+        return problem
+
+
+class Personal(NamedTuple):
+    """What agents minimise who have models, or parts of models, of their own.
+
+        (1/A) [ sum_i f_i(x_i)  +  sum_{i<j} c_ij/2 |x_i - x_j|^2 ],      equal in the parameters that are not ``own``.
+
+    Attributes
+    ----------
+    own : ndarray of bool (P,)
+        The parameters that every agent has for itself.
+    coupling : csr_array (A, A) or None
+        The c_ij, symmetric; None if they are zero.
+    """
+
+    own: np.ndarray
+    coupling: sparse.csr_array | None = None
+
+    def points(self, w: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return the agents' points: rows of ``w`` (agents, P), with the ``mean`` (P,) where agents agree."""
+        return np.asarray(np.where(self.own, w, mean))
