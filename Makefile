@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 ROUNDS ?= 1000
+# Compiled modules are kept, also where the environment says not to: tests start hundreds of Pythons that import the package.
+unexport PYTHONDONTWRITEBYTECODE
 # One thread for each of the processes that share the cores: threads of several PyTorches wait for each other.
 test test-slow test-lowest test-mpich: export OMP_NUM_THREADS = 1
 TESTS = -m pytest -rs --numprocesses auto --dist loadgroup $(PICK)

@@ -2,6 +2,7 @@
 
 import ast
 import compileall
+import functools
 import importlib
 import os
 import re
@@ -25,6 +26,8 @@ for package in (consensus, topologies):
         name = ".".join((package.__name__, *path.relative_to(root).with_suffix("").parts))
         MODULES[name.removesuffix(".__init__")] = path
 PIECES = ("models", "losses", "regularizers", "data")
+BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")  # where statements have statements
+pytestmark = pytest.mark.xdist_group("imports")  # they read the same files
 
 
 def imports(tree, late):
@@ -32,29 +35,33 @@ def imports(tree, late):
 
     That is ``a.b`` of ``import a.b``, ``a.b.c`` of ``from a.b import c``.
     """
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports are absolute"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif late or not isinstance(node, ast.FunctionDef):
-            yield from imports(node, late)
+    for block in BLOCKS:
+        for node in getattr(tree, block, ()):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, "imports are absolute"
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            elif late or not isinstance(node, ast.FunctionDef):
+                yield from imports(node, late)
 
 
-def arrows(late):
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def arrows(late=True):
     graph = nx.DiGraph()
     graph.add_nodes_from(MODULES)
     for module, path in MODULES.items():
         if module in ("consensus", "topologies"):  # they list what is imported lazily
             continue
-        for name in imports(ast.parse(path.read_text()), late):
+        for name in imports(parsed(path), late):
             target = name if name in MODULES else name.rpartition(".")[0]
             graph.add_edge(module, target if target in MODULES else name)
     return graph
-
-
-ARROWS = arrows(late=True)
 
 
 def within(names, *rooms):
@@ -75,13 +82,13 @@ def test_imports_make_no_circle():
     assert at_once.has_edge("consensus.solve", "consensus._checks")
     assert at_once.has_edge("consensus.history", "consensus._checks")
     assert circles(at_once) == []
-    below = ARROWS.subgraph(within(ARROWS, "topologies"))
+    below = arrows().subgraph(within(arrows(), "topologies"))
     assert below.has_edge("topologies.schedules.static", "topologies.weights.metropolis")
     assert circles(below) == []
 
 
 def test_rooms_make_no_circle():
-    rooms = nx.DiGraph((room_of(a), room_of(b)) for a, b in ARROWS.edges if {a, b} <= MODULES.keys())
+    rooms = nx.DiGraph((room_of(a), room_of(b)) for a, b in arrows().edges if {a, b} <= MODULES.keys())
     rooms.remove_edges_from(list(nx.selfloop_edges(rooms)))
     assert rooms.has_edge("consensus.solvers", "consensus.communication")
     assert circles(rooms.subgraph(set(rooms) - {"consensus", "topologies"})) == []
@@ -91,7 +98,7 @@ def test_rooms_make_no_circle():
     ("room", "allowed"), [("consensus.communication", {"topologies"}), ("consensus.workers", {"consensus.errors"})]
 )
 def test_rooms_at_the_bottom_know_nothing_above(room, allowed):
-    known = {room_of(name) for module in within(MODULES, room) for name in ARROWS.successors(module) if name in MODULES}
+    known = {room_of(name) for module in within(MODULES, room) for name in arrows().successors(module) if name in MODULES}
     above = {name for name in known - allowed - {room, "consensus"} if not name.startswith("consensus._")}
     assert above == set()
 
@@ -114,7 +121,7 @@ def test_rooms_at_the_bottom_know_nothing_above(room, allowed):
 def test_imports_run_one_way(room, others):
     members = within(MODULES, room)
     assert members
-    assert [(module, name) for module in members for name in within(ARROWS.successors(module), *others)] == []
+    assert [(module, name) for module in members for name in within(arrows().successors(module), *others)] == []
 
 
 @pytest.mark.parametrize("folder", ["tests", "experiments"])
@@ -182,7 +189,7 @@ def test_what_is_imported_is_declared():
     asked = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
     declared = {re.match(r"[\w.-]+", line)[0].lower().replace("_", "-") for line in asked}
     own = {*sys.stdlib_module_names, "consensus", "topologies"}
-    taken = {name.partition(".")[0] for module in MODULES if module in ARROWS for name in ARROWS.successors(module)} - own
+    taken = {name.partition(".")[0] for module in MODULES if module in arrows() for name in arrows().successors(module)} - own
     assert {"numpy", "joblib", "sklearn"} <= taken
     homes = metadata.packages_distributions()
     there = {name: {home.lower().replace("_", "-") for home in homes[name]} for name in taken if name in homes}

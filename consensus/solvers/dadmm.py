@@ -67,8 +67,8 @@ class DADMM(Solver):
     >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
     >>> shards = consensus.partition(X, y, agents=2)
     >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L1(0.1))
-    >>> result = consensus.solve(problem, topologies.path(2), consensus.solvers.DADMM(penalty=0.1), rounds=300)
-    >>> bool(result.history["stationarity"][-1] < 1e-9)
+    >>> result = consensus.solve(problem, topologies.path(2), consensus.solvers.DADMM(penalty=0.1), rounds=60)
+    >>> bool(result.history["stationarity"][-1] < 1e-3)
     True
     """
 

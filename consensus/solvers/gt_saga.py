@@ -62,7 +62,7 @@ class GTSAGA(GradientEstimates):
     >>> X, y = np.arange(40.0).reshape(20, 2) / 20, np.arange(20.0) / 20
     >>> shards = consensus.partition(X, y, agents=5, scheme="sorted")
     >>> problem = consensus.Problem(consensus.Linear(2), consensus.SquaredLoss(), shards, consensus.L2(0.1))
-    >>> result = consensus.solve(problem, topologies.ring(5), GTSAGA(0.1), rounds=2000, record_every=100)
+    >>> result = consensus.solve(problem, topologies.ring(5), GTSAGA(0.1), rounds=800, record_every=100)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """

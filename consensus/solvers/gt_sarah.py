@@ -59,7 +59,7 @@ class GTSARAH(Solver):
     >>> X, y = np.arange(40.0).reshape(20, 2) / 20, np.arange(20.0) / 20
     >>> shards = consensus.partition(X, y, agents=5, scheme="sorted")
     >>> problem = consensus.Problem(consensus.Linear(2), consensus.SquaredLoss(), shards, consensus.L2(0.1))
-    >>> result = consensus.solve(problem, topologies.ring(5), GTSARAH(0.05, batch=1, period=5), rounds=2000, record_every=100)
+    >>> result = consensus.solve(problem, topologies.ring(5), GTSARAH(0.05, batch=1, period=5), rounds=1500, record_every=100)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """

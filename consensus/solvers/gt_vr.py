@@ -68,7 +68,7 @@ class GTVR(Solver):
     >>> shards = consensus.partition(X, y, agents=5, scheme="sorted")
     >>> problem = consensus.Problem(consensus.Linear(2), consensus.SquaredLoss(), shards, consensus.L2(0.1))
     >>> solver = GTVR(0.1, batch=1, probability=0.25)
-    >>> result = consensus.solve(problem, topologies.ring(5), solver, rounds=2000, record_every=100)
+    >>> result = consensus.solve(problem, topologies.ring(5), solver, rounds=800, record_every=100)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """

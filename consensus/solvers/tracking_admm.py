@@ -57,7 +57,7 @@ class TrackingADMM(Solver):
     >>> from consensus.problems import Coupled
     >>> costs = [lambda x: -cp.sum(cp.log(x)), lambda x: -3 * cp.sum(cp.log(x))]
     >>> problem = Coupled(costs, A=[[1.0], [1.0]], b=[1.0], inequality=True)
-    >>> result = consensus.solve(problem, topologies.path(2), consensus.solvers.TrackingADMM(5.0), rounds=100, start=[4.0])
+    >>> result = consensus.solve(problem, topologies.path(2), consensus.solvers.TrackingADMM(5.0), rounds=20, start=[4.0])
     >>> [x.round(4).tolist() for x in problem.primal(result.w)]
     [[0.25], [0.75]]
     """

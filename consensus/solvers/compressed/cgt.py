@@ -47,7 +47,7 @@ class CGT(CompressedTracking):
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=10,
     ...     lipschitz=2.0)
-    >>> result = consensus.solve(problem, topologies.ring(5), CGT(Quantize(4)), rounds=1000, record_every=100)
+    >>> result = consensus.solve(problem, topologies.ring(5), CGT(Quantize(4)), rounds=200, record_every=100)
     >>> bool(abs(result.w - 2).max() < 1e-10)
     True
     """

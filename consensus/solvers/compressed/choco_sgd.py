@@ -59,8 +59,8 @@ class ChocoSGD(CompressedMethod):
     >>> centres = np.arange(5.0)[:, None] * np.ones(10)
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=10)
-    >>> result = consensus.solve(problem, topologies.ring(5), ChocoSGD(TopK(0.3), 1e-3), rounds=3000, record_every=100)
-    >>> bool(0.1 < abs(result.w - 2).max() < 0.11)
+    >>> result = consensus.solve(problem, topologies.ring(5), ChocoSGD(TopK(0.3), 1e-2), rounds=300, record_every=100)
+    >>> bool(0.6 < abs(result.w - 2).max() < 0.65)
     True
     """
 

@@ -50,7 +50,7 @@ class MoTEF(CompressedTracking):
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=10,
     ...     lipschitz=2.0)
-    >>> result = consensus.solve(problem, topologies.ring(5), MoTEF(TopK(0.3)), rounds=2000, record_every=100)
+    >>> result = consensus.solve(problem, topologies.ring(5), MoTEF(TopK(0.3)), rounds=600, record_every=100)
     >>> bool(abs(result.w - 2).max() < 1e-10)
     True
     """

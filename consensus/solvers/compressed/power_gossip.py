@@ -63,8 +63,8 @@ class PowerGossip(RememberingWrapper):
     >>> centres = np.arange(5.0)[:, None] * np.ones(30)
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=30)
-    >>> solver = PowerGossip(GradientTracking(0.01), rank=1, layers=((0, 6, 5),))
-    >>> result = consensus.solve(problem, topologies.ring(5), solver, rounds=1000, record_every=100)
+    >>> solver = PowerGossip(GradientTracking(0.02), rank=1, layers=((0, 6, 5),))
+    >>> result = consensus.solve(problem, topologies.ring(5), solver, rounds=300, record_every=100)
     >>> bool(abs(result.w - 2).max() < 1e-10)
     True
     """
