@@ -19,7 +19,7 @@ def dense(network):
 @pytest.mark.parametrize("peers", [1, 2, 3, 5])
 @pytest.mark.parametrize("kind", [SimpleBaseGraph, BaseGraph])
 def test_a_period_of_few_peers_gives_the_exact_average_of_any_number_of_agents(kind, peers):
-    for agents in [*range(1, 34), 45, 50, 81, 100, 127]:
+    for agents in [*range(1, 20), 25, 33, 45, 50, 81, 127]:
         network = kind(agents, peers)
         matrices = dense(network)
         assert abs(reduce(np.matmul, matrices[::-1]) - 1 / agents).max() < 1e-15

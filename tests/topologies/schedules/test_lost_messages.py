@@ -11,7 +11,8 @@ from scipy import sparse
 import topologies
 
 PULLED = {f"pulled {k}": topologies.Static(graph, topologies.pull) for k, graph in enumerate((ARCS, ARC_RING, GRAPH))}
-INNER = symmetric() | column_stochastic() | PULLED
+SYMMETRIC = symmetric()
+INNER = SYMMETRIC | column_stochastic() | PULLED
 STATIC, RING = topologies.Static(GRAPH), topologies.Static(topologies.ring(6))
 
 
@@ -30,7 +31,7 @@ def groups(schedule):
 @pytest.mark.parametrize("name", INNER)
 def test_lost_weights_return_to_the_diagonal_and_preserve_sums_and_symmetry(name, both):
     inner, preserve = INNER[name], "rows" if name == "pulled 1" else None  # columns of pulled 1 sum to one, too
-    axis, symmetry = 1 if name in PULLED else 0, name in symmetric()
+    axis, symmetry = 1 if name in PULLED else 0, name in SYMMETRIC
     for network in (
         topologies.LinkFailure(inner, 0.4, 3, both, preserve),
         topologies.AgentFailure(inner, outages(inner.agents, 1 + both), preserve),

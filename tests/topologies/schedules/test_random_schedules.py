@@ -39,7 +39,7 @@ MAKERS = {
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.95])
 def test_edges_are_present_with_the_given_frequency_and_independently(name, probability):
-    schedule, rounds = MAKERS[name](probability), 2000
+    schedule, rounds = MAKERS[name](probability), 1000
     places = np.nonzero(~np.eye(12, dtype=bool)) if name == "messages" else np.triu_indices(12, 1)
     present = np.array([schedule.weights(n).toarray()[places] > 0 for n in range(rounds)])
     # Five standard deviations of a binomial count, for each edge, then for all of them together.
@@ -109,7 +109,7 @@ def test_matchings_of_a_graph_are_maximal_and_take_free_edges_in_a_random_order(
     [(topologies.Matchings(9, seed=4), 9, 1 / 9), (topologies.Matchings(6, seed=4, graph=topologies.star(6)), 2, 1 / 5)],
 )
 def test_all_edges_are_matched_equally_often(network, agents, probability):
-    rounds, size = 3000, network.agents
+    rounds, size = 1000, network.agents
     places = np.triu_indices(size, 1) if agents == 9 else (np.zeros(size - 1, int), np.arange(1, size))
     matched = np.array([network.weights(n).toarray()[places] > 0 for n in range(rounds)])
     assert (matched.sum(axis=1) == agents // 2).all()
@@ -230,15 +230,25 @@ SHUFFLED = pd.DataFrame(RISKS, index=list("abcd"), columns=list("abcd")).loc[lis
     ("graph", "probability"),
     [(NAMED, "p"), (NAMED, RISKS), (SQUARE, RISKS.tolist()), (NAMED, SHUFFLED), (SQUARE, sparse.csr_array(RISKS))],
 )
-def test_each_edge_is_present_as_often_as_its_own_probability_says(graph, probability):
+def test_probabilities_of_edges_in_every_form(graph, probability):
     network = topologies.RandomEdges(graph, probability, seed=3)
     assert network == topologies.RandomEdges(graph, RISKS, seed=3)
-    rounds = 4000
+    assert [edges(network, n) for n in range(20)] == [
+        edges(topologies.RandomEdges(SQUARE, RISKS, seed=3), n) for n in range(20)
+    ]
+    assert np.array_equal(network.union().toarray(), nx.to_numpy_array(SQUARE))
+    check_schedule(network, mixing="symmetric")
+
+
+def edges(network, round):
+    return set(network.graph(round).edges)
+
+
+def test_each_edge_is_present_as_often_as_its_own_probability_says():
+    network, rounds = topologies.RandomEdges(SQUARE, RISKS, seed=3), 2000
     shares = sum(nx.to_numpy_array(network.graph(n)) for n in range(rounds)) / rounds
     deviation = np.sqrt(RISKS * (1 - RISKS) / rounds)
     assert (abs(shares - RISKS) <= 4 * deviation).all()
-    assert np.array_equal(network.union().toarray(), nx.to_numpy_array(SQUARE))
-    check_schedule(network, mixing="symmetric")
 
 
 def test_the_expected_matrix_of_random_edges_is_that_of_all_graphs():
@@ -282,8 +292,8 @@ def test_links_between_named_agents_fail_by_their_names():
     frame = frame.mask(frame == 1, 0).mask(frame == 0, 0)  # c - d never fails
     network = topologies.LinkFailure(topologies.Static(NAMED), frame, seed=2)
     expected = np.where(RISKS > 0, 1 - RISKS, 0)
-    lost = sum(nx.to_numpy_array(SQUARE) - nx.to_numpy_array(network.graph(n)) for n in range(4000)) / 4000
-    assert (abs(lost - expected) <= 4 * np.sqrt(expected * (1 - expected) / 4000)).all()
+    lost = sum(nx.to_numpy_array(SQUARE) - nx.to_numpy_array(network.graph(n)) for n in range(1500)) / 1500
+    assert (abs(lost - expected) <= 4 * np.sqrt(expected * (1 - expected) / 1500)).all()
     check_schedule(network, mixing="symmetric")
     assert topologies.LinkFailure(topologies.Static(NAMED), np.zeros((4, 4))).static
 

@@ -25,7 +25,7 @@ SYMMETRIC = {
 }
 DIRECTED = {"push": push, "pull": pull}
 # Fixed examples; programs to solve, so not very many of them.
-fixed = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+fixed = settings(derandomize=True, deadline=None, database=None, max_examples=30)
 agents, seeds = st.integers(1, 12), st.integers(0, 1000)
 fractions = st.integers(0, 20).map(lambda twentieths: twentieths / 20)
 GENERATORS = st.one_of(
@@ -124,12 +124,10 @@ def test_fastest_is_never_slower_than_other_weights_and_with_negative_ones_never
     assert modulus(fastest(graph, nonnegative=False)) <= best + 1e-7
 
 
-@pytest.mark.parametrize("name", [*SYMMETRIC, *DIRECTED])
+@pytest.mark.parametrize("name", [name for name in [*SYMMETRIC, *DIRECTED] if "fastest" not in name])  # which are not unique
 @fixed
 @given(graph=GENERATORS, seed=seeds)
 def test_renumbering_the_agents_permutes_the_matrix(name, graph, seed):
-    if "fastest" in name:
-        return  # the fastest matrix need not be unique
     rule = (SYMMETRIC | DIRECTED)[name]
     order = np.random.default_rng(seed).permutation(len(graph))
     moved = rule(nx.relabel_nodes(graph, dict(enumerate(order.tolist())))).toarray()
