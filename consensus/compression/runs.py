@@ -111,20 +111,20 @@ def _used(widths: np.ndarray, count: int) -> np.ndarray:
 class Runs(PackedRows):
     """Rows as whole multiples of units, in runs of 32 that share a width, as ``pack`` writes them.
 
-    A row is divided into parts of equal length, each with a unit of its own, a power of two. A message holds the packed
-    multiples of each part, and two bytes for the exponent of each unit.
+    A row is divided into parts of equal length, each with a unit of its own. A message holds the packed multiples of each part
+    and each unit: two bytes for the exponent of a power of two, another one as it is.
 
     Parameters
     ----------
     codes : ndarray (agents, P) of int64, or int32 with units in float32
         Multiples.
     unit : ndarray (agents, parts)
-        Powers of two, in the dtype of the rows; NaN for a part that unpacks to NaN.
+        Positive numbers, in the dtype of the rows; NaN for a part that unpacks to NaN. Multiples of powers of two are exact.
 
     Raises
     ------
     ValueError, TypeError
-        If shapes or dtypes are wrong, or a unit is no power of two.
+        If shapes or dtypes are wrong, or a unit is not positive.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class Runs(PackedRows):
         check_dtype("codes of Runs", self.codes, _whole(unit.dtype))
         object.__setattr__(self, "unit", unit)
         _check_parts("codes", self.codes, unit)
-        _check_powers(unit, ~np.isnan(unit))
+        _check_positive(unit, ~np.isnan(unit))
 
     @classmethod
     def nearest(cls, rows: np.ndarray, unit: np.ndarray) -> Runs:
@@ -161,7 +161,7 @@ class Runs(PackedRows):
         rows : ndarray (agents, P)
             Rows of floats.
         unit : ndarray (agents, parts)
-            Powers of two.
+            Positive numbers.
 
         Returns
         -------
@@ -173,11 +173,12 @@ class Runs(PackedRows):
         parts = rows.reshape(*unit.shape, rows.shape[1] // unit.shape[1])
         largest = np.maximum(parts.max(axis=2, initial=0), -parts.min(axis=2, initial=0))
         known = np.isfinite(largest) & np.isfinite(unit) & (unit != 0)
-        _check_powers(unit, known)
+        _check_positive(unit, known)
         info = np.finfo(rows.dtype)
         needed = np.where(largest > 0, np.frexp(np.where(known, largest, 0))[1] - min(_MOST, info.nmant - 1), info.minexp)
-        exponent = np.maximum(np.frexp(np.where(known, unit, 1))[1] - 1, np.maximum(needed, info.minexp))
-        used = np.ldexp(rows.dtype.type(1), np.minimum(exponent, info.maxexp - 1))
+        mantissa, exponent = np.frexp(np.where(known, unit, 1))
+        exponent = np.maximum(exponent - 1, np.maximum(needed, info.minexp))
+        used = np.ldexp(rows.dtype.type(2) * mantissa.astype(rows.dtype), np.minimum(exponent, info.maxexp - 1))
         codes = parts / used[:, :, None]
         np.rint(codes, out=codes)
         if not known.all():
@@ -190,7 +191,10 @@ class Runs(PackedRows):
         """Size of each message (agents,)."""
         agents, parts = self.unit.shape
         codes = self.codes.reshape(agents * parts, self.codes.shape[1] // parts)
-        sizes: np.ndarray = packed_bytes(codes).reshape(agents, parts).sum(axis=1) + 2 * parts
+        units = np.where(
+            (np.frexp(self.unit)[0] == 0.5) | np.isnan(self.unit), 2, self.unit.itemsize
+        )  # the exponent of a power of two, or all of it
+        sizes: np.ndarray = packed_bytes(codes).reshape(agents, parts).sum(axis=1) + units.sum(axis=1)
         return sizes
 
     def unpack(self) -> np.ndarray:
@@ -208,11 +212,11 @@ def _check_parts(name: str, rows: np.ndarray, unit: np.ndarray) -> None:
         )
 
 
-def _check_powers(unit: np.ndarray, known: np.ndarray) -> None:
-    """Raise ``ValueError`` unless all ``known`` units are powers of two."""
-    wrong = known & (np.frexp(unit)[0] != 0.5)
+def _check_positive(unit: np.ndarray, known: np.ndarray) -> None:
+    """Raise ``ValueError`` unless all ``known`` units are positive."""
+    wrong = known & ~(unit > 0)
     if wrong.any():
-        raise ValueError(f"unit of Runs must hold powers of two; got {unit[wrong][0]}")
+        raise ValueError(f"unit of Runs must hold positive numbers; got {unit[wrong][0]}")
 
 
 def _whole(dtype: np.dtype) -> np.dtype:

@@ -19,11 +19,11 @@ from consensus.solvers.adaptive.local import solve
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 
-_UNKNOWN = 1e3  # guessed damping in units of the scale, tau's bound: steps would be hundreds of times as long as w
 _ALONE = 0.5  # the part of a step that agents take in the first rounds, of a single exchange each
 _STIFFER = 16.0  # by which tau is multiplied at most where a step promises more
 _GROWTH = 1.2  # of what a step promises, over the last step's own and its mean, at most;
 _FALL = 0.8  # while rounds are of one and two exchanges and averages are rough
+_LEAST_UNIT, _TINY = 1e-100, np.finfo(float).tiny ** 0.5
 _LOST, _ROUGH = 0.05, 0.125  # by rounding: of the root of a step's decrease; of tau, by products
 
 
@@ -65,11 +65,10 @@ class AdaptiveNEXT(Solver):
     A round takes one exchange at first, with a = 1/2, later up to 64 (``adaptive.averaging.Pace.next``)
     with a = 1. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.2 times the larger of the last F_i and its mean over
     agents (0.8 times in rounds of one and two exchanges, while averages are rough), a is divided by the root of the excess, or
-    tau_i multiplied by it, up to 16, if r is in step 3: points that drift apart stop each other. Where G_i is so large that
-    steps would be hundreds of times as long as w_i, as after a start at which every own gradient is zero, tau_i is guessed
-    again. On a static network with a doubly stochastic W the agents find in the first exchanges which combination of what they
-    held during a round
-    is nearest to the average (``adaptive.filters.weights``).
+    tau_i multiplied by it, up to 16, if r is in step 3: points that drift apart stop each other. Multiplying the costs and r,
+    or all parameters with the start, multiplies the iterates alike: no length is absolute. On a static network with a doubly
+    stochastic W the agents find in the first exchanges which combination of what they held during a round is nearest to the
+    average (``adaptive.filters.weights``).
 
     Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
     masses go along). Where costs are given by functions M comes from steps alone. The history gets the columns ``tau_least``,
@@ -120,8 +119,10 @@ class AdaptiveNEXT(Solver):
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> AdaptiveState:
         gradient = _gradient(_checks.problem(problem), w)
-        M = Curvature.at_start(problem, w, gradient)
-        tau = np.maximum(judging.FIRST * M.scale, np.maximum(curvature.guess(w, gradient), np.finfo(float).tiny ** 0.5))
+        M = Curvature.at_start(problem, w, gradient, _weight(problem))
+        size = np.maximum(np.linalg.norm(gradient, axis=1), _TINY)
+        along = np.linalg.norm(M.times(gradient), axis=1) / size  # the first step is at most half of that down the own slope
+        tau = np.maximum(np.maximum(judging.FIRST * M.scale, 2 * along), _TINY)
         fall = np.square(gradient).sum(axis=1) / tau
         none = np.zeros(len(w))
         step = Step(w, np.zeros_like(w), w, fall, tau, none, none)
@@ -148,16 +149,12 @@ class AdaptiveNEXT(Solver):
             w, slope = np.where(back, last.w, w), np.where(back, last.slope, slope)
             refused = np.where(verdict.refused, last.refused + 1, 0.0)
             M = M.corrected(verdict.step, verdict.change, verdict.counts)
-        guessed = curvature.guess(w, slope)
-        fresh = guessed > _UNKNOWN * scale
-        least = np.where(fresh, curvature.GUESSED * guessed, 0.0)
-        M, scale, tau = M.raised(least), np.maximum(scale, least), np.maximum(tau, judging.FIRST * least)
         # 3. Solve the local problem.
         d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, scale), weight, length)
         fall = judging.promise(r, w, d, slope)
         growth = np.where(pace.settled | (pace.length > 2), _GROWTH, _FALL)
         most = np.maximum(growth * np.maximum(last.fall, found.fall), np.finfo(float).tiny)
-        most = np.where(fresh | (n == 0), np.inf, most)
+        most = most if n else np.full(len(w), np.inf)
         if r.quadratic:
             length = length / np.sqrt(np.maximum(1, fall / most))
         elif (fall > most).any():  # a shorter step would leave the zeros, or the set, that r gives w + d
@@ -179,23 +176,19 @@ def _weight(problem: BaseProblem) -> float:
 
 def _gradient(problem: BaseProblem, w: np.ndarray) -> np.ndarray:
     """Return ``A grad g_i(w_i)``, plus the gradient of a quadratic r."""
-    return problem.network_size * problem.gradient(w) + _weight(problem) * w
+    return curvature.own_gradient(problem, w) + _weight(problem) * w
 
 
 def _units(state: AdaptiveState) -> np.ndarray:
-    """Return the units (agents, 2) of trial points and of trackers, powers of two."""
+    """Return the units (agents, 2) of trial points and of trackers."""
     P, scale, (tau, fall) = state.w.shape[1], state.M.scale, (state.step.tau, state.step.fall)
     squares = np.stack([1 / (scale + P * tau), tau / P], axis=1)
-    return _power_of_two(np.sqrt(12 * _LOST**2 * np.maximum(fall, 0)[:, None] * squares))
+    units: np.ndarray = np.maximum(np.sqrt(12 * _LOST**2 * np.maximum(fall, 0)[:, None] * squares), _LEAST_UNIT)
+    return units
 
 
 def _unit(products: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """Return the units (agents,) of products (agents, P, count): rounding to these moves M by 2-norms of tau / 8."""
     _, P, count = products.shape
-    return _power_of_two(_ROUGH * np.sqrt(12) / (np.sqrt(P) + np.sqrt(count)) * tau)
-
-
-def _power_of_two(x: np.ndarray) -> np.ndarray:
-    """Return the largest powers of two that are at most x, or 1e-100."""
-    powers: np.ndarray = np.ldexp(1.0, np.floor(np.log2(np.maximum(x, 1e-100))).astype(int))
-    return powers
+    unit: np.ndarray = np.maximum(_ROUGH * np.sqrt(12) / (np.sqrt(P) + np.sqrt(count)) * tau, _LEAST_UNIT)
+    return unit

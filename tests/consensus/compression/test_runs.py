@@ -138,10 +138,10 @@ CODES, UNIT = np.zeros((3, 4), np.int64), np.ones((3, 2))
         (lambda: Runs(CODES, UNIT[:, 0]), ValueError, r"\(3, 4\) and \(3,\)"),
         (lambda: Runs(CODES, np.ones((3, 3))), ValueError, r"P a multiple of parts; got \(3, 4\) and \(3, 3\)"),
         (lambda: Runs(CODES, np.ones((3, 0))), ValueError, r"\(3, 4\) and \(3, 0\)"),
-        (lambda: Runs(CODES, 3 * UNIT), ValueError, r"unit of Runs must hold powers of two; got 3\.0"),
-        (lambda: Runs(CODES, 0 * UNIT), ValueError, r"powers of two; got 0\.0"),
+        (lambda: Runs(CODES, -3 * UNIT), ValueError, r"unit of Runs must hold positive numbers; got -3\.0"),
+        (lambda: Runs(CODES, 0 * UNIT), ValueError, r"positive numbers; got 0\.0"),
         (lambda: Runs.nearest(CODES[0], UNIT), ValueError, r"rows and unit of Runs.*\(4,\) and \(3, 2\)"),
-        (lambda: Runs.nearest(CODES, -UNIT), ValueError, r"powers of two; got -1\.0"),
+        (lambda: Runs.nearest(CODES, -UNIT), ValueError, r"positive numbers; got -1\.0"),
         (lambda: Runs.nearest("rows", UNIT), TypeError, "rows must be an array"),
     ],
 )

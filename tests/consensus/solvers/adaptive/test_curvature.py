@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from problems import AGENTS, problem
+from scipy.optimize import brentq
 
 import consensus
 from consensus.solvers.adaptive import curvature, gauss_newton
@@ -104,6 +105,20 @@ def test_many_corrections_stay_finite_and_of_the_size_of_the_products(noise, dty
 # At the start
 
 
+def halved(p, w):
+    """Return the change over the length of a step down the own gradient that changes it by half, by bisection."""
+
+    def change(t, agent):
+        moved = w.copy()
+        moved[agent] -= t * g[agent] / size[agent]
+        return np.linalg.norm(p.agents * p.gradient(moved)[agent] - g[agent]) / size[agent] - 0.5
+
+    g = p.agents * p.gradient(w)
+    size = np.linalg.norm(g, axis=1)
+    found = [0.5 * size[agent] / brentq(change, 1e-6, 1e3, (agent,), xtol=1e-14) for agent in range(p.agents)]
+    return np.array(found)
+
+
 @pytest.mark.parametrize("columns", [64, 6])
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "huber", "classes"])
@@ -112,22 +127,22 @@ def test_it_is_the_own_curvature_in_some_directions_at_the_start(loss, model, co
     outputs = 3 if loss == "classes" else 1
     p = problem(loss, consensus.L2(0.1), {"linear": consensus.Linear(4, outputs), "mlp": consensus.MLP([4, 3, outputs])}[model])
     w = 0.5 * np.random.default_rng(0).standard_normal((AGENTS, p.parameters))
-    start, own = Curvature.at_start(p, w, p.gradient(w)), own_curvature(p, w)
+    start, own = Curvature.at_start(p, w, p.agents * p.gradient(w), 0.0), own_curvature(p, w)
     basis = directions(p.parameters, min(columns, p.parameters), -1)
     assert start.V.shape == (AGENTS, *basis.shape)
     # Eigenvalues below 1e-6 of the largest are left out.
     np.testing.assert_allclose(dense(start) @ basis, own @ basis, rtol=0, atol=2e-5 * np.abs(own).max())
     trace = p.parameters / basis.shape[1] * np.einsum("pk,apq,qk->a", basis, own, basis)
-    least = 4 * np.linalg.norm(p.gradient(w), axis=1) / (1 + np.linalg.norm(w, axis=1))  # where no sample has curvature
+    least = 0 if loss == "squared" and model == "linear" else halved(p, w)  # where no sample has curvature
     np.testing.assert_allclose(start.scale, np.maximum(trace, least), rtol=1e-5)
 
 
 def test_without_a_model_only_a_scale_is_known():
     p = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=3, parameters=P)
     w, slope = np.full((3, P), 2.0), np.full((3, P), 4.0)
-    start = Curvature.at_start(p, w, slope)
+    start = Curvature.at_start(p, w, 3 * slope, 0.0)
     np.testing.assert_array_equal(start.V, np.zeros((3, P, P)))
-    np.testing.assert_allclose(start.scale, np.full(3, 100 * 12 / (1 + 6)), rtol=1e-14)
+    np.testing.assert_allclose(start.scale, np.full(3, 10 * 3 * 2), rtol=1e-9)  # ten times the curvature of A g_i
     assert curvature.products(p, w, 0)[1].shape == (3, P, 0)
 
 

@@ -1,4 +1,4 @@
-"""AdaptiveNEXT does the same in other units of the objective, and with other numbers of the agents."""
+"""AdaptiveNEXT does the same in other units of objective, parameters and features, and with other numbers of the agents."""
 
 from dataclasses import replace
 
@@ -74,7 +74,7 @@ def assert_same_run(found, expected, factor):
 )
 def test_costs_and_regularizer_rescaled_together(name, schedule):
     expected = iterates(scaled(name, 1.0), SCHEDULES[schedule])
-    for factor in (2.0**10, 2.0**-10):  # units are powers of two
+    for factor in (1e6, 1e-6):
         assert_same_run(iterates(scaled(name, factor), SCHEDULES[schedule]), expected, factor)
 
 
@@ -82,6 +82,68 @@ def test_the_sum_of_losses_is_their_mean_rescaled():
     total = problem("squared", consensus.L2(0.6), MLP, scheme="sizes", reduction="sum")
     runs = [iterates(p, SCHEDULES["static"]) for p in (total, weighted(total, 60.0, consensus.L2(0.6)))]
     assert_same_run(*runs, 1)
+
+
+def in_lengths(name, length):
+    """Return costs by functions of w / length, and a start: phase retrieval, robust location, and quadratics from zero."""
+    rng = np.random.default_rng(2)
+    Z, c = rng.standard_normal((AGENTS, 12, 5)), rng.standard_normal((AGENTS, 5))
+    h, squares, start = np.logspace(0, 2, 5), np.square(Z @ rng.standard_normal(5)), rng.standard_normal(5)
+
+    def quartic(w, rows):
+        u = np.einsum("anp,ap->an", Z[rows], w)
+        error = np.square(u) - squares[rows]
+        return np.square(error).sum(axis=1), 4 * np.einsum("an,anp->ap", u * error, Z[rows])
+
+    def cauchy(w, rows):
+        return np.log1p(np.square(w - c[rows])).sum(axis=1), 2 * (w - c[rows]) / (1 + np.square(w - c[rows]))
+
+    def quadratic(w, rows):
+        return (h * np.square(w - c[rows])).sum(axis=1), 2 * h * (w - c[rows])
+
+    f = {"quartic": quartic, "Cauchy": cauchy, "quadratic": quadratic}[name]
+    p = consensus.Problem.from_functions(
+        lambda w, rows: f(w / length, rows)[0], lambda w, rows: f(w / length, rows)[1] / length, agents=AGENTS, parameters=5
+    )
+    return p, np.tile(length * start * (name != "quadratic"), (AGENTS, 1))
+
+
+@pytest.mark.parametrize("schedule", ["static", "random", "directed"])
+@pytest.mark.parametrize("name", ["quartic", "Cauchy", "quadratic"])
+def test_parameters_rescaled_with_the_start(name, schedule):
+    expected, taus = iterates(*in_lengths(name, 1.0)[:1], SCHEDULES[schedule], in_lengths(name, 1.0)[1])
+    for length in (1e-6, 1e6):
+        p, start = in_lengths(name, length)
+        found, other = iterates(p, SCHEDULES[schedule], start)
+        np.testing.assert_allclose(found / length, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+        np.testing.assert_allclose(other[:5] * length**2, taus[:5], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("schedule", ["static", "random"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_features_rescaled_with_the_start(start, loss, schedule):
+    p, w = (
+        problem(loss, consensus.L2(0.0), consensus.Linear(4, bias=False)),
+        start * np.random.default_rng(0).standard_normal(4),
+    )
+    expected, _ = iterates(p, SCHEDULES[schedule], np.tile(w, (AGENTS, 1)))
+    for factor in (1e-6, 1e6):
+        q = consensus.Problem(p.model, p.loss, replace(p.shards, features=factor * p.shards.features), p.regularizer)
+        found, _ = iterates(q, SCHEDULES[schedule], np.tile(w / factor, (AGENTS, 1)))
+        np.testing.assert_allclose(factor * found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("graph", [topologies.ring(6), topologies.complete(6)], ids=["ring", "complete"])
+def test_averages_of_numbers_of_any_size(graph, size):
+    c = size * np.random.default_rng(0).standard_normal((6, 2))
+    p = consensus.Problem.from_functions(
+        lambda w, rows: np.square(w - c[rows]).sum(axis=1) / 12, lambda w, rows: (w - c[rows]) / 6, agents=6, parameters=2
+    )
+    result = consensus.solve(p, graph, AdaptiveNEXT(), rounds=60, start=np.zeros(2))
+    np.testing.assert_allclose(result.w, np.tile(c.mean(axis=0), (6, 1)), rtol=0, atol=1e-11 * size)
+    assert result.history["exchanges"][-1] < 1000
 
 
 ORDER = np.array([3, 0, 5, 1, 4, 2])  # the new agent k is the old agent ORDER[k]
