@@ -26,6 +26,7 @@ def demo(tmp_path_factory):
     return run("experiments.demo", "--rounds", "60", "--agents", "7", "--seed", "2", "--output", str(folder)), folder
 
 
+@pytest.mark.slow
 def test_the_table_compares_four_solvers(demo):
     done, _ = demo
     assert done.returncode == 0, done.stderr
@@ -39,6 +40,7 @@ def test_the_table_compares_four_solvers(demo):
     assert done.stderr == ""  # no progress bar without a terminal
 
 
+@pytest.mark.slow
 def test_the_figure_is_where_it_says_and_the_histories_start_together_and_fall(demo):
     done, folder = demo
     assert str(folder / "demo.png") in done.stdout

@@ -46,7 +46,7 @@ def imbalance(running, gradients):
     return abs(total - gradients.sum(axis=0)).max() / abs(gradients).max()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     compute=st.sampled_from([1.0, (0.5, 1.5), [1.0] * 7 + [10.0]]),
     delay=st.sampled_from([0.0, 0.5, (0.0, 10.0), (0.0, 60.0)]),
@@ -172,7 +172,7 @@ def test_a_neighbour_counts_with_its_start_until_it_is_heard():
     np.testing.assert_allclose(running.state.w, point, rtol=1e-15)
 
 
-@pytest.mark.parametrize("regularizer", [None, consensus.L2(0.1)], ids=str)
+@pytest.mark.parametrize("regularizer", [pytest.param(None, marks=pytest.mark.slow), consensus.L2(0.1)], ids=str)
 def test_partial_linearization_of_a_linear_model_ends_at_the_optimum(regularizer):
     whole = problem(regularizer=regularizer)
     solver = ASYSONATA(PartialLinearization(0.05, curvature="local"), 0.2)

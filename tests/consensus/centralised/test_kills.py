@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from turns import with_slow
 
 import consensus
 from consensus import centralised
@@ -121,6 +122,7 @@ def test_and_a_federated_run_of_a_split_network(problem, start, tmp_path, pids):
         ends_with_a_checkpoint(split, start, centralised.FedAvg(0.2, 2), tmp_path / "run", r"worker 1 .* died", kill)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_left")
 def test_and_one_of_a_layer_parallel_network(problem, tmp_path, pids):
     """The states that slabs keep are not in the checkpoint: resumed, the run is the same to rounding if gradients are exact."""
@@ -140,7 +142,7 @@ def test_and_one_of_a_layer_parallel_network(problem, tmp_path, pids):
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("name", GOING_ON)
+@pytest.mark.parametrize("name", with_slow(GOING_ON, "Downpour, unseeded", "Sandblaster"))
 def test_the_others_go_on(deadly, start, name):
     run = solve(deadly, GOING_ON[name], rounds=ROUNDS, record_every=1, start=start, callbacks=[condemn])
     assert not os.path.exists(deadly.loss.path), "one has died"

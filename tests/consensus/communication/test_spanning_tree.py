@@ -9,6 +9,7 @@ import pytest
 from engine_harness import on_ranks
 from ranks_on_threads import assert_bits_of_one_process, crossing_bytes
 from ranks_on_threads import together as ranks_together
+from turns import in_turn
 
 import consensus
 import topologies
@@ -115,8 +116,7 @@ def test_finding_the_tree_takes_as_many_exchanges_as_the_diameter():
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-@pytest.mark.parametrize("solver", engine_cases.TREE_SOLVERS, ids=repr)
-@pytest.mark.parametrize("name", engine_cases.TREES)
+@pytest.mark.parametrize(("solver", "name"), in_turn(engine_cases.TREE_SOLVERS, engine_cases.TREES), ids=repr)
 def test_ranks_send_the_bytes_that_are_counted(name, solver, ranks):
     """On a path to the byte; elsewhere a row goes once to a rank on which several agents receive it."""
     p, network = engine_cases.problem("logistic", consensus.L2(0.02)), engine_cases.TREES[name]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from checkpoints import ENGINES, GRAPH, run, without_times
 from engine_harness import assert_same, on_ranks, read
+from turns import in_turn
 
 import consensus
 from consensus.solvers import AdaptiveNEXT, ExactDiffusion, GradientTracking, Solver
@@ -50,8 +51,7 @@ def test_ranks_save_and_resume_the_same(kind, checkpoints, references, tmp_path)
         assert_same(read(tmp_path / "resumed" / f"{name}.npz"), references[name], name)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("at", [1, 4, 9])
+@pytest.mark.parametrize(("engine", "at"), in_turn(ENGINES, [1, 4, 9]))
 def test_ctrl_c_says_how_to_go_on(engine, at, forked, tmp_path):
     uninterrupted = SAVED["functions, tracking"]._replace(solver=engine_cases.CtrlC(0.02))
     case, path = uninterrupted._replace(solver=engine_cases.CtrlC(0.02, at=at)), tmp_path / "run.ckpt"

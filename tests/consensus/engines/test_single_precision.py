@@ -40,7 +40,14 @@ def test_local_solves_stay_in_single_precision_where_steps_are_searched(loss, re
 
 
 @pytest.mark.filterwarnings("ignore::consensus.errors.UnfinishedWarning")
-@pytest.mark.parametrize(("loss", "hidden"), [("logistic", ()), ("logistic", (3,)), ("Huber", (3,)), ("cross-entropy", (3,))])
+@pytest.mark.parametrize(
+    ("loss", "hidden"),
+    [
+        ("logistic", ()),
+        ("Huber", (3,)),
+        *(pytest.param(loss, (3,), marks=pytest.mark.slow) for loss in ("logistic", "cross-entropy")),
+    ],
+)
 def test_engines_agree_where_some_agents_search_along_a_step(loss, hidden, forked):
     solver = solvers.NEXT(PartialLinearization(1e-3), 0.5)
     case = engine_cases.Case(problem(loss, "L2", hidden, 8), engine_cases.NETWORKS["random"], solver, engine_cases.OBSERVED)

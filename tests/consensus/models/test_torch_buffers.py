@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from ranks_on_threads import assert_bits_of_one_process
+from turns import in_turn
 
 import consensus
 import topologies
@@ -173,8 +174,7 @@ def test_gradients_of_all_samples_are_those_of_the_costs(module):
     np.testing.assert_allclose(model.jacobian(w[:1], x) @ v[0], model.jvp(w[:1], x, v[:1]).reshape(1, -1), atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("module", [cnn, mlp])
+@pytest.mark.parametrize(("module", "dtype"), in_turn([cnn, mlp], [np.float64, np.float32]))
 def test_metrics_are_those_of_the_users_module_in_evaluation_mode(module, dtype):
     """With averaged buffers, of one module; with kept ones, of one module for each agent."""
     tolerance = 1e-12 if dtype == np.float64 else 1e-5

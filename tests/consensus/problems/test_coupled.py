@@ -5,6 +5,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.optimize import brentq, lsq_linear
+from turns import in_turn
 
 import consensus
 import topologies
@@ -49,8 +50,7 @@ def coupled(inequality=False, seed=1):
     return Coupled(QuadraticCosts(Q, q, -1.0, 1.0), A, b - 0.5 * inequality, inequality)
 
 
-@pytest.mark.parametrize("inequality", [False, True])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "inequality"), in_turn(NETWORKS, [False, True]))
 def test_tracking_admm_finds_the_minimisers_of_cvxpy_on_static_and_changing_graphs(name, inequality):
     problem, (Q, q, A, b) = coupled(inequality), data()
     x, cost, multipliers = by_cvxpy(Q, q, A, b - 0.5 * inequality, inequality)

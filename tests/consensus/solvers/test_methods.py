@@ -7,6 +7,7 @@ import pytest
 from problems import DIRECTED, nonsmooth_optimum, problem, smooth_optimum
 from quadratics import NETWORKS, costs, dense, iteration_matrix, optimum, quadratic
 from steps_by_hand import AGENTS, MLP, SCHEDULES, states
+from turns import in_turn
 
 import consensus
 from consensus import solvers
@@ -78,8 +79,7 @@ def test_the_rate_is_the_spectral_radius_of_the_iteration(solver):
     assert np.polyfit(late, np.log(errors[late]), 1)[0] == pytest.approx(np.log(radius), rel=0.03)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("solver", EXACT, ids=str)
+@pytest.mark.parametrize(("solver", "network"), in_turn(EXACT, NETWORKS), ids=str)
 def test_with_default_settings_they_reach_the_optimum(solver, network):
     """With ten exchanges in place of one for methods that take tens of thousands of rounds on a ring of 30."""
     solver = Gossip(solver, 10) if network == "ring of 30" and isinstance(solver, KGT | AutoGT | solvers.WangElia) else solver

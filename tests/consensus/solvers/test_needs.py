@@ -61,7 +61,7 @@ def test_they_run_on_directed_graphs_with_the_weights_that_they_say(solver):
             consensus.solve(p, directed, solver, rounds=1)
     else:
         directed = topologies.Static(CIRCLE, weights=getattr(topologies, name))
-        rounds = 60 if needs_of(solver).counts_exchanges else 300
+        rounds = 40 if needs_of(solver).counts_exchanges else 120
         found = consensus.solve(p, directed, solver, rounds=rounds, start=start).history
         assert found["objective"][-1] < 0.9 * found["objective"][0]
         assert found["disagreement"][-1] < 0.1 * found["disagreement"][0]

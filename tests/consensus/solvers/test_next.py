@@ -6,6 +6,7 @@ import pytest
 from local_problems import LOSSES, TAU, TIGHT, centre, local_problem, minimisers, own
 from problems import AGENTS, data, nonsmooth_optimum, problem
 from steps_by_hand import SCHEDULES, states
+from turns import in_turn
 
 import consensus
 import topologies
@@ -90,11 +91,10 @@ def test_what_is_kept_for_one_setting_is_not_used_for_another():
 # Inexact solves ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("linear", ["primal", "dual", "iterative"])
 @pytest.mark.parametrize(
     "regularizer", [None, L2(0.2), L1(0.05), GroupL1(0.1, [[0, 1, 2], [5, 9]]), Box(-0.3, 0.4), L2Ball(0.7)]
 )
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("loss", "linear"), in_turn(LOSSES, ["primal", "dual", "iterative"], every=3))
 def test_the_residual_is_what_the_tolerance_allows(loss, regularizer, linear):
     """``|x - prox_{r/k}(x - grad/k)|`` by its definition, at the answer and at w_i."""
     p, surrogate = local_problem(loss, regularizer), PartialLinearization(TAU)

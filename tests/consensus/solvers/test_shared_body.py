@@ -52,7 +52,7 @@ OTHERS = {
 def test_ridge_is_the_solution_of_a_linear_system(name):
     solver = OTHERS[name] if name in OTHERS else getattr(solvers, name)()
     body, heads = ridge()
-    result = consensus.solve(RIDGE, NETWORK, SharedBody(solver, OWN), rounds=1500, record_every=750)
+    result = consensus.solve(RIDGE, NETWORK, SharedBody(solver, OWN), rounds=1500, record_every=50, tolerance=2e-13)
     np.testing.assert_allclose(result.w[:, SHARED], np.tile(body, (AGENTS, 1)), rtol=0, atol=1e-10)
     np.testing.assert_allclose(result.w[:, OWN], heads, rtol=0, atol=1e-10)
     assert result.history["stationarity"][-1] < 1e-10

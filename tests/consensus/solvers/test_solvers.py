@@ -7,6 +7,7 @@ from problems import DIRECTED, PUSH, data, problem, smooth_optimum
 from quadratics import NETWORKS, dense, hessians, optimum, quadratic
 from scipy.optimize import approx_fprime
 from steps_by_hand import AGENTS, MLP, SCHEDULES, states
+from turns import in_turn
 
 import consensus
 import topologies
@@ -113,8 +114,9 @@ TROUBLES = {
 }
 
 
-@pytest.mark.parametrize("name", TROUBLES)
-@pytest.mark.parametrize("solver", [SONATA(PARTIAL, 0.15), NEXT(FULL, 0.15), GradientTracking(0.05)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "solver"), in_turn(TROUBLES, [SONATA(PARTIAL, 0.15), NEXT(FULL, 0.15), GradientTracking(0.05)]), ids=str
+)
 def test_failing_networks_reach_the_optimum(solver, name):
     reaches_the_optimum(problem("squared", L2, scheme="iid"), TROUBLES[name], solver)
 

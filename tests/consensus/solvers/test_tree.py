@@ -6,6 +6,7 @@ import pytest
 from problems import AGENTS, CIRCLE, GRAPH, problem
 from scipy.optimize import minimize
 from steps_by_hand import MLP
+from turns import in_turn
 
 import consensus
 import topologies
@@ -32,8 +33,7 @@ def by_scipy(p, start):
     return found.fun, np.minimum.accumulate(values)
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
-@pytest.mark.parametrize("loss", ["squared", "logistic", "huber", "classes"])
+@pytest.mark.parametrize(("solver", "loss"), in_turn(SOLVERS, ["squared", "logistic", "huber", "classes"]), ids=repr)
 def test_the_optimum_of_convex_problems(solver, loss):
     p = problem(loss, consensus.L2(0.05))
     result = consensus.solve(p, STATIC, solver, rounds=80, record_every=1)

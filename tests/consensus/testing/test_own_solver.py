@@ -101,9 +101,12 @@ FAULTS = {
 }
 
 
+def test_what_is_broken_below_was_whole():
+    check_solver(Diffusion())
+
+
 @pytest.mark.parametrize("law", FAULTS)
 def test_what_is_broken_is_named(law):
-    check_solver(Diffusion())
     with pytest.raises(AssertionError, match=rf"^(Broken\(<here>\)|dict\(\)).*: {law}"):
         check_solver(broken(**FAULTS[law]))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from problems import AGENTS, CIRCLE, SCHEDULES
-from turns import with_slow
+from turns import in_turn, with_slow
 
 import topologies
 from consensus.engines.stacked import StackedNetwork
@@ -72,8 +72,7 @@ def powers(W, most):
     return np.array([np.linalg.matrix_power(W, k) for k in range(most + 1)]).swapaxes(0, 1)
 
 
-@pytest.mark.parametrize("unit", [FINE, PLAIN, COARSE])
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(("name", "unit"), in_turn(EVERY, [FINE, PLAIN, COARSE]))
 def test_sums_are_kept_whatever_rounding_loses(name, unit):
     run, own = Run(EVERY[name]), draw(AGENTS, unit=unit)
     for _ in range(34):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from problems import AGENTS, GRAPH, SCHEDULES, data, problem
+from turns import in_turn
 
 import consensus
 import topologies
@@ -73,8 +74,7 @@ class Counting(Engine):
 
 
 @pytest.mark.filterwarnings("ignore:.*ended above its start")
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("kind", ["MLP", "MLP, float32", "linear", "functions"])
+@pytest.mark.parametrize(("kind", "schedule"), in_turn(["MLP", "MLP, float32", "linear", "functions"], SCHEDULES))
 def test_no_byte_is_sent_that_is_not_counted(kind, schedule):
     if kind == "functions":
         c = np.random.default_rng(0).standard_normal((AGENTS, 5))

@@ -31,7 +31,7 @@ def quadratics(regularizer=None, size=P):
     return problem, H.sum(axis=0), np.einsum("apq,aq->p", H, c)
 
 
-@pytest.mark.parametrize(("weight", "network"), in_turn([0.0, 0.5], NETWORKS))
+@pytest.mark.parametrize(("weight", "network"), in_turn([0.0, 0.5], NETWORKS, every=3))
 def test_quadratics_end_in_the_closed_form(weight, network):
     problem, hessian, right = quadratics(consensus.L2(weight))
     result = consensus.solve(problem, NETWORKS[network], rounds=180, record_every=1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from problems import AGENTS, SCHEDULES, problem, smooth_optimum
-from turns import in_turn
+from turns import in_turn, with_slow
 
 import consensus
 import topologies
@@ -41,8 +41,7 @@ def gradients(p, w):
     return p.agents * p.gradient(w) + (p.regularizer.gradient(w) if p.regularizer.quadratic else 0)
 
 
-@pytest.mark.parametrize("schedule", EVERY)
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("name", "schedule"), in_turn(PROBLEMS, EVERY))
 def test_trackers_sum_to_the_gradients_and_states_say_what_was_done(name, schedule):
     p, largest, length = PROBLEMS[name](), 0.0, 0
     for state, network in states(p, EVERY[schedule], 30):
@@ -61,7 +60,9 @@ def test_trackers_sum_to_the_gradients_and_states_say_what_was_done(name, schedu
     assert state.round == 30
 
 
-@pytest.mark.parametrize("schedule", [name for name in EVERY if name != "directed, failing"])
+@pytest.mark.parametrize(
+    "schedule", with_slow([name for name in EVERY if name != "directed, failing"], "failing", "complete", "matchings")
+)
 def test_agents_agree_and_know_the_networks_gradient_in_the_end(schedule):
     p = PROBLEMS["linear"]()
     *_, (state, _) = states(p, EVERY[schedule], 90)
