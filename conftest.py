@@ -1,5 +1,6 @@
 """Which examples in docstrings can run here, and that each imports what it uses, as if it were pasted by itself."""
 
+import gc
 from importlib.util import find_spec
 
 import pytest
@@ -26,3 +27,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if isinstance(item, pytest.DoctestItem) and item.dtest.filename.endswith(".py"):
         item.dtest.globs.clear()  # doctest puts the names of the module there
         item.dtest.globs["__name__"] = "__main__"
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays until the end: collections of garbage between tests need not go through it."""
+    gc.collect()
+    gc.freeze()
