@@ -117,6 +117,7 @@ def test_one_process_needs_nothing_of_unix(part, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_what_needs_linux_or_macos_names_them(tmp_path):
     code = """
         import numpy as np, consensus

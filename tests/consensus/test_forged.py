@@ -61,7 +61,7 @@ def forgeries(arrays, about):
             yield arrays, changed
 
 
-@pytest.mark.parametrize("kind", with_slow(["predictor", "result", "checkpoint"], "checkpoint"))
+@pytest.mark.parametrize("kind", with_slow(["predictor", "result", "checkpoint"], "result", "checkpoint"))
 def test_a_forged_file_is_read_or_refused_by_its_name(kind, tmp_path):
     path = tmp_path / "forged"
     read = saved(kind, path)

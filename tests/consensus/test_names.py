@@ -287,7 +287,7 @@ def test_errors_name_agents():
         consensus.Shards.from_list({"Gmunden": (np.ones((2, 2)), [0, 1]), "Steyr": (np.ones((2, 3)), [0, 1])})
 
 
-def test_errors_name_the_agents_of_a_lost_worker():
+def test_errors_name_the_agents_of_a_lost_worker(forked):
     main = os.getpid()
 
     def gradient(w):

@@ -70,6 +70,7 @@ def test_partners_are_drawn_evenly():
         assert min(counts) > 0.75 * sum(counts) / len(counts)
 
 
+@pytest.mark.slow
 def test_it_ends_near_the_optimum_in_proportion_to_the_step():
     whole = problem()
     errors = [

@@ -29,6 +29,7 @@ def test_dgd_without_delay_is_a_loop_over_agents_in_turn():
     np.testing.assert_allclose(result.w, w, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_dgd_ends_where_rounds_end_whatever_the_delays():
     whole = problem()
     step = 1.9 * NETWORK.weights(0).diagonal().min() / whole.lipschitz().max()

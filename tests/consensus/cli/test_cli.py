@@ -39,6 +39,7 @@ def test_a_file_says_what_the_same_lines_of_python_do(done):
     np.testing.assert_array_equal(results["two exchanges"].w, wanted.w)
 
 
+@pytest.mark.slow
 def test_solvers_take_directions_and_schedules_of_pytorch(tmp_path):
     pytest.importorskip("torch")
     head = TEXT.partition("[[solver]]")[0]
@@ -253,6 +254,7 @@ def test_tables_may_have_categories(tmp_path):
         setting(config(tmp_path, text.replace('["town"]', '["city"]')), 0)
 
 
+@pytest.mark.slow
 def test_the_table_counts_what_compression_saves_in_megabytes(done, tmp_path, capsys):
     text = TEXT[: TEXT.index("weights =")] + "\n".join(
         f'[[solver]]\nlabel = "{label}"\nkind = "BEER"\nstep_size = 0.01\ngamma = 0.1\ncompressor = {{{compressor}}}\n'

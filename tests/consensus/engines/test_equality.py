@@ -47,6 +47,7 @@ def test_ranks(kind, ranks, references, tmp_path):
         assert_same(read(tmp_path / f"{number}.npz"), references[name], f"{ranks} ranks of {kind}, {name}")
 
 
+@pytest.mark.slow
 def test_the_runs_compared_are_worth_comparing(references):
     stopped = references["tolerance"]
     assert "at most 0.001" in stopped.reason

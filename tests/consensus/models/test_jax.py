@@ -81,7 +81,7 @@ def test_bad_arguments():
         JAX(apply, ZEROS).for_samples((5,))
 
 
-@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+@pytest.mark.parametrize("kind", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_parameters_of_few_digits_compute_in_their_own_precision(kind):
     rng = np.random.default_rng(0)
     given, x = {"w": jnp.asarray(rng.standard_normal((4, 2)), kind)}, rng.standard_normal((5, 4)).astype(np.float32)

@@ -48,7 +48,7 @@ def test_metrics_of_ones_own_are_kept_and_nan_is_never_best():
     assert (result.best.value, result.best.round) == (2.0, 3)
 
 
-def test_worker_processes_keep_the_same_point():
+def test_worker_processes_keep_the_same_point(forked):
     one, two = (solve(keep="test_error", stop="test_error < 0", engine=engine) for engine in ("stacked", "processes"))
     assert one.best[:3] == two.best[:3]
     np.testing.assert_array_equal(one.best.mean, two.best.mean)

@@ -91,6 +91,7 @@ def test_on_a_grid_noisy_gradients_are_whole_multiples_and_no_longer_than_clip()
         assert np.abs(row - mean / grid).max() < 1 + 1e-3
 
 
+@pytest.mark.slow
 def test_a_grid_does_not_change_where_a_run_goes():
     p = problem()
     ends = [
@@ -216,7 +217,7 @@ def test_secrets_are_in_no_text_digest_or_setting(around):
         pickle.dumps(own)  # keys do not leave the process
 
 
-def test_in_one_process_a_seed_gives_the_noise():
+def test_in_one_process_a_seed_gives_the_noise(forked):
     solver = Private(DGD(0.1), 1.0, 2.0, 9.0, seed=5)
     one, other = (consensus.solve(problem(), RING, solver, rounds=3, engine=engine) for engine in (Stacked(), Processes(2)))
     assert np.array_equal(one.w, other.w)

@@ -161,7 +161,7 @@ def test_programs_in_boxes_have_the_minimisers_of_scipy():
             assert ours <= theirs + 1e-12 * (1 + abs(theirs))
 
 
-def test_it_keeps_the_contract_of_solvers():
+def test_it_keeps_the_contract_of_solvers(forked):
     laws = check_solver(TrackingADMM(), coupled(), topologies.Static(GRAPH), engines=[Processes(2)]).errors
     assert {"blocks of agents on threads come to the same bits", "a resumed run is the run that never stopped"} <= {*laws}
 

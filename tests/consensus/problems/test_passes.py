@@ -74,7 +74,7 @@ def test_sums_of_parts_are_those_of_one_pass(name):
     assert_allclose(found, right, rtol=1e-12)
 
 
-def test_runs_of_parts_have_equal_bits_on_all_engines():
+def test_runs_of_parts_have_equal_bits_on_all_engines(forked):
     shards = consensus.Shards.from_list(parts_of((6,)))
     problem = consensus.Problem(consensus.MLP([6, 5, 2]), consensus.SquaredLoss(), shards, micro_batch=4)
     runs = [consensus.solve(problem, topologies.ring(3), DGD(0.05), rounds=4, engine=e) for e in ("stacked", "processes")]

@@ -166,7 +166,7 @@ def test_where_no_misfit_is_known_eight_exchanges_are_enough(name):
     assert not run.pace.balanced
 
 
-@pytest.mark.parametrize("name", with_slow(["static", "complete", "failing"], "failing"))
+@pytest.mark.parametrize("name", with_slow(["static", "complete", "failing"], "complete", "failing"))
 def test_rounds_grow_while_one_agent_disagrees_in_all_eight_of_a_length(name):
     run, alone = Run(EVERY[name]), np.arange(AGENTS) != 2
     assert run.lengths(64, alone)[::8] == [*LENGTHS, 64]
