@@ -2,6 +2,7 @@
 
 import itertools
 import multiprocessing
+import os
 import warnings
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """``pytest tests/consensus/solvers --engine=processes``; ``mpiexec -n 2 pytest tests/consensus/solvers --engine=mpi``."""
+    os.fsync = lambda file: None  # thousands of small files, none of which has to outlive a power cut
     if config.getoption("--engine"):
         from consensus import solve
         from consensus.engines import MPI, Processes, Torch
