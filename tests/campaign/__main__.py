@@ -19,14 +19,14 @@ class Part(NamedTuple):
 
 
 PARTS = {
-    "calls": Part(fuzz.search, 50, 4),
-    "array calls": Part(fuzz.search_arrays, 50, 4),
-    "damaged files": Part(damage.search, 2300, 200),
-    "flipped bits": Part(damage.search_bits, 200, 40),
+    "calls": Part(fuzz.search, 50, 2),
+    "array calls": Part(fuzz.search_arrays, 50, 2),
+    "damaged files": Part(damage.search, 2300, 100),
+    "flipped bits": Part(damage.search_bits, 200, 20),
     "kills and stops": Part(kills.search, 60, 3),
-    "combinations": Part(combinations.search, 10_000, 12),
+    "combinations": Part(combinations.search, 10_000, 8),
     "single ranks": Part(ranks.search, 16, 2),
-    "runs in a row": Part(repeats.search, 100, 12),
+    "runs in a row": Part(repeats.search, 100, 6),
 }
 LINE = "{:<16} {:>8} {:>8} {:>9}  {}"
 

@@ -22,9 +22,10 @@ def test_the_default_is_at_most_three_times_as_slow_as_the_best_constant(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MENDED)
-def test_on_all_named_problems_it_is_so(name):
-    """Except for neural networks with local steps, which are short because longer ones do not always settle."""
-    for case in (case for case in NAMED if fits(case, SOLVERS[name]) and (case.convex or name not in ("LED", "LTADMM"))):
+def test_on_the_other_named_problems_it_is_so(name):
+    """A third of them each, but neural networks with local steps, which are short because longer ones do not always settle."""
+    others = [case for k, case in enumerate(NAMED) if k not in QUICK][MENDED.index(name) % 3 :: 3]
+    for case in (case for case in others if fits(case, SOLVERS[name]) and (case.convex or name not in ("LED", "LTADMM"))):
         default, best, _ = ratio(case, SOLVERS[name])
         assert default <= 3 * best, str(case)
 

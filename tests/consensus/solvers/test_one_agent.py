@@ -34,7 +34,7 @@ ONES = [
 
 @pytest.mark.parametrize("solver", ONES, ids=lambda solver: type(solver).__name__)
 def test_one_agent_reaches_the_optimum(solver):
-    result = consensus.solve(problem(1), topologies.complete(1), solver, rounds=600)
+    result = consensus.solve(problem(1), topologies.complete(1), solver, rounds=600, record_every=50, tolerance=1e-8)
     np.testing.assert_allclose(result.mean, OPTIMUM, atol=1e-6)
 
 

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from problems import AGENTS, CIRCLE, GRAPH, SCHEDULES, problem
+from turns import in_turn
 
 import consensus
 import topologies
@@ -69,8 +70,7 @@ def assert_same_run(found, expected, factor):
 
 @pytest.mark.parametrize(
     ("name", "schedule"),
-    [*((name, schedule) for name in NAMES for schedule in ("static", "random"))]
-    + [(name, "static") for name in ("quadratic", "nonconvex", "L1")],
+    in_turn(NAMES, ("static", "random")) + [(name, "static") for name in ("quadratic", "nonconvex", "L1")],
 )
 def test_costs_and_regularizer_rescaled_together(name, schedule):
     expected = iterates(scaled(name, 1.0), SCHEDULES[schedule])

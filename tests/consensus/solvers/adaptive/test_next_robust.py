@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from problems import SCHEDULES, data
+from turns import in_turn
 
 import consensus
 import topologies
@@ -57,8 +58,7 @@ def test_no_blow_up_and_ahead_of_gradient_tracking(seed, loss, graph):
     assert objective[-1] < min(rivals)
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("size", [1.0, 3.0])
+@pytest.mark.parametrize(("size", "graph"), in_turn([1.0, 3.0], GRAPHS))
 def test_agents_that_start_apart(size, graph):
     p = made(0)
     start = size * np.random.default_rng(0).standard_normal((AGENTS, p.parameters))
