@@ -8,15 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from consensus import _checks, predictor_file, storage
+from consensus import _checks, storage
 from consensus.best import Best, packed, unpacked
-from consensus.data.pipeline import Pipeline
 from consensus.errors import Interrupted
 from consensus.history import History
 from consensus.models import Model
 from consensus.observe.metrics import agents_mean
 from consensus.observe.observer import Observer
-from consensus.predictor import Predictor
 from topologies import _names
 
 _FORMAT = "result 1"
@@ -85,7 +83,7 @@ class Result:
     def __repr__(self) -> str:
         return f"Result({self.reason}; w {self.w.shape}, {self.history})"
 
-    def predictor(self, pipeline: Pipeline, model: Model | None = None, agent: int | str | None = None) -> Predictor:
+    def predictor(self, pipeline: Any, model: Model | None = None, agent: int | str | None = None) -> Any:  # noqa: ANN401
         """Return the trained model with what turns tables into its inputs; ``predictor.save(path)`` writes one file of both.
 
         Its parameters are those of ``best`` if the run kept a best point, otherwise the ``mean``, which after
@@ -122,6 +120,8 @@ class Result:
         >>> predictor.predict(consensus.datasets.load("diabetes").X).shape
         (442,)
         """
+        from consensus.predictor import Predictor
+
         model = self.model if model is None else model
         if model is None:
             raise TypeError("model must be given, because a result of costs by functions, or from a file, has none")
@@ -169,7 +169,7 @@ class Result:
         storage.write(file, arrays, about | kept)
 
 
-def load(path: str | os.PathLike[str], model: Model | None = None) -> Result | Predictor:
+def load(path: str | os.PathLike[str], model: Model | None = None) -> Any:  # noqa: ANN401  # a Result or a Predictor
     """Read a result that :meth:`Result.save` wrote, or a predictor that :meth:`Predictor.save` wrote.
 
     Parameters
@@ -207,7 +207,9 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Result | P
     path = _checks.path("path", path)
     found = storage.format_of(path, "result")
     if isinstance(found, str) and found.startswith("predictor"):
-        return Predictor(*predictor_file.read(path, model))
+        from consensus import predictor, predictor_file
+
+        return predictor.Predictor(*predictor_file.read(path, model))
     arrays, about = storage.read(path, "result", _FORMAT)
     if model is not None:
         raise TypeError(f"model goes with a predictor; {path} is a result: result.predictor(pipeline, model)")

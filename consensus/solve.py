@@ -10,12 +10,11 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _arguments, _checks
+from consensus import _arguments, _checks, engines
 from consensus._contents import digest
-from consensus.asynchronous import AsyncMPI
 from consensus.checkpoint import Checkpoint, fingerprint, known_by
 from consensus.data import Shards
-from consensus.engines import MPI, Begin, Engine, Processes, Stacked, Torch
+from consensus.engines import Begin, Engine
 from consensus.engines.agreement import told_here_alone
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.honest import measured_agents
@@ -26,7 +25,7 @@ from consensus.solvers import AdaptiveNEXT, Solver, check_needs
 from consensus.solvers.needs import needs_of
 from topologies.schedules import ScheduleLike
 
-ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI, "torch": Torch}
+ENGINES = {"stacked": "Stacked", "processes": "Processes", "mpi": "MPI", "torch": "Torch"}  # in consensus.engines
 
 
 def solve(
@@ -186,9 +185,11 @@ def solve(
     >>> bool(result.history["stationarity"][-1] < 1e-6)
     True
     """
-    where = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]() if isinstance(engine, str) else _checks.engine(engine)
-    if isinstance(where, MPI) and where.asynchronous:
-        where = AsyncMPI(where.communicator, where.cores, where.timeout)
+    if isinstance(engine, str):
+        where: Engine = getattr(engines, ENGINES[_checks.choice("engine", engine, tuple(ENGINES))])()
+    else:
+        where = _checks.engine(engine)
+    where = where.resolved() if hasattr(where, "resolved") else where  # one that is not derived from Engine need not have it
     with where.agreed() as settings:
         options = RunOptions(
             rounds=rounds,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import consensus
-from consensus import _checks
+from consensus import _checks, engines
 from consensus import checkpoint as checkpoints
 from consensus.cli.build import SOLVERS, attempt, make
 from consensus.cli.config import Config, Key
@@ -27,6 +27,7 @@ from consensus.solvers import Solver
 
 TABLES = ("data", "engine", "model", "network", "output", "run", "solver")
 RUN = ("rounds", "seed", "record_every", "tolerance", "exchanges", "seconds", "every", "stop", "keep", "metrics_on")
+KINDS: dict[str, type[Engine]] = {name: getattr(engines, kind) for name, kind in ENGINES.items()}
 LONGEST = 50  # characters of a file's name
 Folder: TypeAlias = str | os.PathLike[str] | None
 
@@ -74,7 +75,7 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
             trust = f"{name} cannot be in a file, whose writer would choose whom this process trusts"
             remedy = "start ranks by torchrun, srun or consensus-opt submit, which tell them where they meet"
             raise config.error(("engine", name), f"{trust}: {remedy}")
-    engine = make(config, ("engine",), ENGINES, **config.start) if config.at(("engine",)) else ENGINES["stacked"]()
+    engine = make(config, ("engine",), KINDS, **config.start) if config.at(("engine",)) else engines.Stacked()
     plan = _plan(config, engine, checkpoint, resume)
     if len(plan.solvers) > 1:  # else solve itself looks first
         _check(config, plan)
@@ -138,7 +139,7 @@ class _Plan(NamedTuple):
 def check(config: Config, checkpoint: Folder = None, resume: Folder = None) -> int:
     """Raise the errors of :func:`run`, whatever the engine, without a run; make its folders. Return the number of agents."""
     config.table((), TABLES)
-    plan = _plan(config, ENGINES["stacked"](), checkpoint, resume)
+    plan = _plan(config, engines.Stacked(), checkpoint, resume)
     _check(config, plan)
     return plan.setting.problem.agents
 

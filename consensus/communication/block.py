@@ -14,7 +14,6 @@ from consensus.communication.messages import Messages
 from consensus.communication.network import Network
 from consensus.communication.packed import Packed, from_bytes, to_bytes
 from consensus.communication.plans import Plan
-from consensus.communication.tree import Tree
 
 
 class BlockNetwork(Exchanges, Network):
@@ -117,7 +116,9 @@ class BlockNetwork(Exchanges, Network):
         return received
 
     @functools.cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> Any:  # noqa: ANN401  # a Tree
+        from consensus.communication.tree import Tree
+
         return Tree(self)
 
     @functools.cached_property

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.masks import Masks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtyping import Float, Int, UInt64
 
 
@@ -108,6 +111,21 @@ class SecureSums:
             remedy = f"give SecureSums fewer bits than {self.bits}, or {scaled}" if self.bits else scaled
             raise ValueError(f"{who} has a number that is too large for a secure sum of {terms} agents: {remedy}")
         return np.asarray(codes.astype(np.int64).view(np.uint64))
+
+    def masks(self, agents: Iterable[int]) -> Masks:
+        """Return the masks of some agents, to be agreed on with all others.
+
+        Parameters
+        ----------
+        agents : iterable of int
+            The agents of this process.
+
+        Returns
+        -------
+        Masks
+            Of these agents; ``agree`` comes first.
+        """
+        return Masks(agents)
 
     def decode(self, total: UInt64[np.ndarray, " n"], fixed: int | None = None) -> Float[np.ndarray, " n"]:
         """Return a sum of :meth:`encode`'s integers as numbers.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from consensus.communication.edges import Edges
 from consensus.communication.flooding import Flooding
 from consensus.communication.messages import Messages
 from consensus.communication.packed import Packed
-from consensus.communication.tree import Tree
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -67,7 +66,7 @@ class Network(Protocol):
         """Whether every round has the same mixing matrix."""
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> Any:  # noqa: ANN401  # a Tree
         """Exact sums over all agents, for solvers whose ``needs`` say ``tree=True``."""
 
     @property

@@ -8,10 +8,10 @@ import numpy as np
 
 from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, write
-from consensus.communication.masks import Masks
 from consensus.engines import rank_files
 from consensus.engines.ranks import Ranks
 from consensus.observe.counts import total
+from consensus.observe.protocols import Masks
 
 T = TypeVar("T")
 _PART_BYTES = 1 << 20  # of the rows that are on all ranks at a time
@@ -43,11 +43,11 @@ class AllRanks:
     def chain(self, step: Callable[[np.ndarray], np.ndarray], value: np.ndarray) -> np.ndarray:
         return self.ranks.chain(step, value)
 
-    def masked_sum(self, codes: np.ndarray) -> np.ndarray:
+    def masked_sum(self, codes: np.ndarray, masks: Callable[[range], Masks]) -> np.ndarray:
         if self.ranks.size > 1:
             if self._masks is None:
                 end = int(self.sizes[: self.ranks.me + 1].sum())
-                self._masks = Masks(range(end - int(self.sizes[self.ranks.me]), end))
+                self._masks = masks(range(end - int(self.sizes[self.ranks.me]), end))
                 self._masks.agree(self.rows(self._masks.public))
             codes = codes + self._masks.drawn(self._sums, codes.shape[1])
             self._sums += 1

@@ -94,6 +94,16 @@ class Engine(ABC):
             The observer's reason to stop early, None if all rounds were done.
         """
 
+    def resolved(self) -> "Engine":
+        """Return the engine that runs: this one, unless its settings stand for another.
+
+        Returns
+        -------
+        Engine
+            The engine.
+        """
+        return self
+
     def check(self, problem: Problem) -> None:
         """Check that a problem holds the agents which this process needs.
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from consensus import _checks
+from consensus.engines.base import Engine
 from consensus.engines.mpi_transport import MPITransport
 from consensus.engines.rank_engine import RankEngine
 
@@ -77,3 +78,10 @@ class MPI(RankEngine):
             _checks.offers("communicator", communicator, needed, "a communicator, such as mpi4py.MPI.COMM_WORLD")
         self.communicator = mpi.COMM_WORLD if communicator is None else communicator
         super().__init__(MPITransport(self.communicator), cores, strict, timeout)
+
+    def resolved(self) -> Engine:
+        if not self.asynchronous:
+            return self
+        from consensus.asynchronous import AsyncMPI
+
+        return AsyncMPI(self.communicator, self.cores, self.timeout)

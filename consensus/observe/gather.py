@@ -9,6 +9,7 @@ import numpy as np
 
 from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, write
+from consensus.observe.protocols import Masks
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped, UInt64
@@ -83,13 +84,15 @@ class Gather(Protocol):
         """
         ...
 
-    def masked_sum(self, codes: UInt64[np.ndarray, "agents n"]) -> UInt64[np.ndarray, " n"]:
+    def masked_sum(self, codes: UInt64[np.ndarray, "agents n"], masks: Callable[[range], Masks]) -> UInt64[np.ndarray, " n"]:
         """Return a sum over all agents modulo 2^64, of which processes send each other masked terms.
 
         Parameters
         ----------
         codes : ndarray of uint64 (agents, n)
             Of the agents of this process.
+        masks : callable
+            ``masks(agents)`` returns those of some agents, as :meth:`consensus.privacy.SecureSums.masks` does.
 
         Returns
         -------
@@ -177,7 +180,7 @@ class Whole:
     def chain(self, step: Callable[[np.ndarray], np.ndarray], value: np.ndarray) -> np.ndarray:
         return step(value)
 
-    def masked_sum(self, codes: np.ndarray) -> np.ndarray:
+    def masked_sum(self, codes: np.ndarray, masks: Callable[[range], Masks]) -> np.ndarray:
         total: np.ndarray = codes.sum(axis=0)
         return total
 

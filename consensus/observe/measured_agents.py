@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from consensus.communication.fixed_point import SecureSums
 from consensus.observe.gather import Gather
 from consensus.observe.metrics import begun, mean_of
-from consensus.observe.protocols import Costs
+from consensus.observe.protocols import Costs, Secure
 from consensus.observe.sums import added
 
 
@@ -23,7 +22,7 @@ class MeasuredAgents:
     """
 
     def __init__(
-        self, problem: Costs, gather: Gather, honest: np.ndarray | None, points: int, secure: SecureSums | None = None
+        self, problem: Costs, gather: Gather, honest: np.ndarray | None, points: int, secure: Secure | None = None
     ) -> None:
         self.problem, self.gather, self.honest, self.points, self.secure = problem, gather, honest, points, secure
         first = 0 if honest is None else honest[0]
@@ -71,9 +70,9 @@ class MeasuredAgents:
         total: np.ndarray = self.share * self.gather.chain(lambda total: added(total, own), np.zeros_like(gradients[0]))
         return total
 
-    def _masked(self, secure: SecureSums, rows: np.ndarray) -> np.ndarray:
+    def _masked(self, secure: Secure, rows: np.ndarray) -> np.ndarray:
         codes = secure.encode(rows, self.problem.rows, self.problem.network_size)
-        return secure.decode(self.gather.masked_sum(codes))
+        return secure.decode(self.gather.masked_sum(codes, secure.masks))
 
     def iterates(self, w: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the iterate of each measured agent, in all processes, from those of this process."""

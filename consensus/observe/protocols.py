@@ -10,7 +10,7 @@ import numpy as np
 from consensus.regularizers import Regularizer
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int, UInt64
 
 
 class Costs(Protocol):
@@ -52,6 +52,64 @@ class Costs(Protocol):
 
     def true_gradients(self) -> Self:
         """Return the same with the gradients of the costs, if it has other directions in their place."""
+        ...
+
+
+class Masks(Protocol):
+    """Masks of the agents of a process, which cancel in the sum over all agents: see :class:`consensus.privacy.SecureSums`."""
+
+    @property
+    def public(self) -> np.ndarray:
+        """What the others must know of these agents."""
+        ...
+
+    def agree(self, public: np.ndarray) -> None:
+        """Hear what is public of all agents."""
+        ...
+
+    def drawn(self, number: int, count: int) -> UInt64[np.ndarray, "agents count"]:
+        """Return ``count`` masks for each of these agents, in the sum with a ``number`` that no other has."""
+        ...
+
+
+class Secure(Protocol):
+    """How agents add without telling their terms: see :class:`consensus.privacy.SecureSums`."""
+
+    def encode(self, rows: np.ndarray, agents: np.ndarray, terms: int) -> np.ndarray:
+        """Return numbers of some agents as integers modulo 2^64, for a sum of so many terms."""
+        ...
+
+    def decode(self, total: np.ndarray) -> np.ndarray:
+        """Return a sum of such integers as numbers."""
+        ...
+
+    def masks(self, agents: range) -> Masks:
+        """Return the masks of the agents of this process."""
+        ...
+
+
+class Measures(Protocol):
+    """What a row of the history says of the iterates."""
+
+    def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
+        """Return the measured quantities by name, at the iterates ``w`` of this process and the ``mean`` of all."""
+        ...
+
+
+class Personal(Protocol):
+    """What agents keep for themselves, who have models of their own: see :class:`consensus.personal.Personal`."""
+
+    @property
+    def own(self) -> Bool[np.ndarray, " P"]:
+        """The parameters that every agent has for itself."""
+        ...
+
+    def points(self, w: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return the agents' points: rows of ``w`` (agents, P), with the ``mean`` (P,) where agents agree."""
+        ...
+
+    def measures(self, agents: Any, solver: Any, test: Any, each: bool, hidden: bool) -> Measures:  # noqa: ANN401  # as AtMean
+        """Return what measures at these points, with the arguments of :class:`consensus.observe.at_mean.AtMean`."""
         ...
 
 

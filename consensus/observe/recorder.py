@@ -9,16 +9,14 @@ import numpy as np
 
 from consensus.history import History
 from consensus.observe.at_mean import AtMean
-from consensus.observe.at_own import AtOwn
 from consensus.observe.counts import BETWEEN_HOSTS, NAMES
 from consensus.observe.gather import Gather, Whole
 from consensus.observe.measured_agents import MeasuredAgents
 from consensus.observe.metrics import Metric, measure
-from consensus.observe.protocols import Costs, Method
+from consensus.observe.protocols import Costs, Measures, Method, Personal
 from consensus.problems import Problem
 from consensus.problems.held_out import OwnedTest, TestSet
 from consensus.problems.minibatches import Minibatches, draw
-from consensus.problems.state import Personal
 from consensus.storage import history_of
 
 COUNTED = ("round", *NAMES, "bytes_busiest", "epochs", "seconds")  # known in each round
@@ -80,9 +78,9 @@ class Recorder:
         self.agents = MeasuredAgents(self.problem, gather, self.honest, self.points, secure)
         asked = self.test, self.agent_objectives
         if self.personal is None:
-            self._measures: AtMean | AtOwn = AtMean(self.agents, self.solver, *asked, sizes, hidden)
+            self._measures: Measures = AtMean(self.agents, self.solver, *asked, sizes, hidden)
         else:
-            self._measures = AtOwn(self.agents, self.solver, self.personal, *asked, hidden)
+            self._measures = self.personal.measures(self.agents, self.solver, *asked, hidden)
 
     def resume(self, history: History, path: object) -> None:
         """Continue the history of the checkpoint `path`; raise ValueError if this run has other columns."""

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import cloudpickle
-import numpy as np
-from scipy import sparse
 
 from consensus.workers.shared_memory import SharedArray
 
@@ -95,24 +93,3 @@ class SharedProblem(NamedTuple):
         if self.arrays:
             problem.take(*(array.array for array in self.arrays))
         return problem
-
-
-class Personal(NamedTuple):
-    """What agents minimise who have models, or parts of models, of their own.
-
-        (1/A) [ sum_i f_i(x_i)  +  sum_{i<j} c_ij/2 |x_i - x_j|^2 ],      equal in the parameters that are not ``own``.
-
-    Attributes
-    ----------
-    own : ndarray of bool (P,)
-        The parameters that every agent has for itself.
-    coupling : csr_array (A, A) or None
-        The c_ij, symmetric; None if they are zero.
-    """
-
-    own: np.ndarray
-    coupling: sparse.csr_array | None = None
-
-    def points(self, w: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Return the agents' points: rows of ``w`` (agents, P), with the ``mean`` (P,) where agents agree."""
-        return np.asarray(np.where(self.own, w, mean))

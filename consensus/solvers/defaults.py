@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from consensus import _checks
-from consensus.communication.fixed_point import SecureSums
+from consensus.observe.protocols import Personal, Secure
 from consensus.problems import BaseProblem
-from consensus.problems.state import Personal
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
@@ -35,7 +34,7 @@ class SolverDefaults:
         @property
         def secret(self) -> bool: ...
         @property
-        def secure(self) -> SecureSums | None: ...
+        def secure(self) -> Secure | None: ...
         @property
         def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]: ...
 

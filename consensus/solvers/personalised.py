@@ -12,9 +12,9 @@ from scipy import sparse
 import topologies
 from consensus import _checks
 from consensus.communication.network import Network
+from consensus.personal.measured import Personal
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.problems.state import Personal
 from consensus.solvers.base import Solver, settled
 from consensus.solvers.bounds import is_linear, refuse_batches, steepest
 from consensus.solvers.needs import Needs

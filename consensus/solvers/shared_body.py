@@ -11,8 +11,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication import Network, Packed
+from consensus.personal.measured import Personal
 from consensus.problems import BaseProblem
-from consensus.problems.state import Personal
 from consensus.solvers.base import settled
 from consensus.solvers.changed_network import ChangedNetwork, MessageWrapper
 from topologies.schedules import ScheduleLike

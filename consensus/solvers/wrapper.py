@@ -10,8 +10,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication.network import Network
+from consensus.observe.protocols import Personal
 from consensus.problems import BaseProblem
-from consensus.problems.state import Personal
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
 from topologies.schedules import ScheduleLike

@@ -98,9 +98,10 @@ def ended(ranks, task, folder, kind="mpi"):
 
 def engine_here(**settings):
     """The engine of the ranks on which this script was started."""
+    from consensus import engines
     from consensus.solve import ENGINES
 
-    return ENGINES[os.environ.get(KIND, "mpi")](**settings)
+    return getattr(engines, ENGINES[os.environ.get(KIND, "mpi")])(**settings)
 
 
 def say(value):

@@ -1,17 +1,44 @@
-"""Measurements at each agent's own point, of agents who have models of their own."""
+"""Models of the agents' own: what they do not agree on, what couples them, and measurements at each agent's own point."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from consensus.observe.measured_agents import MeasuredAgents
 from consensus.observe.metrics import squared_distances
 from consensus.observe.protocols import Method
 from consensus.problems.held_out import OwnedTest, TestSet
-from consensus.problems.state import Personal
+
+
+class Personal(NamedTuple):
+    """What agents minimise who have models, or parts of models, of their own.
+
+        (1/A) [ sum_i f_i(x_i)  +  sum_{i<j} c_ij/2 |x_i - x_j|^2 ],      equal in the parameters that are not ``own``.
+
+    Attributes
+    ----------
+    own : ndarray of bool (P,)
+        The parameters that every agent has for itself.
+    coupling : csr_array (A, A) or None
+        The c_ij, symmetric; None if they are zero.
+    """
+
+    own: np.ndarray
+    coupling: sparse.csr_array | None = None
+
+    def points(self, w: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return the agents' points: rows of ``w`` (agents, P), with the ``mean`` (P,) where agents agree."""
+        return np.asarray(np.where(self.own, w, mean))
+
+    def measures(
+        self, agents: MeasuredAgents, solver: Method, test: TestSet | OwnedTest | None, each: bool, hidden: bool
+    ) -> AtOwn:
+        """Return what measures at the agents' own points."""
+        return AtOwn(agents, solver, self, test, each, hidden)
 
 
 class AtOwn:
