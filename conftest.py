@@ -8,15 +8,15 @@ import pytest
 # Their examples need packages which not every installation has.
 NEEDS = {
     "torch": [
-        "consensus/engines/torch.py",
-        "consensus/models/torch.py",
-        "consensus/losses/torch_loss.py",
+        "consensus/frameworks/torch_engine.py",
+        "consensus/frameworks/torch.py",
+        "consensus/frameworks/torch_loss.py",
         "consensus/problems/problem.py",
-        "consensus/step_sizes/torch_schedule.py",
+        "consensus/frameworks/torch_schedule.py",
     ],
-    "jax": ["consensus/models/jax.py"],
-    "safetensors": ["consensus/models/safetensors.py"],
-    "cryptography": ["consensus/communication/fixed_point.py"],
+    "jax": ["consensus/frameworks/jax.py"],
+    "safetensors": ["consensus/frameworks/safetensors.py"],
+    "cryptography": ["consensus/privacy/fixed_point.py"],
     "distributed": ["consensus/centralised/dask_mapper.py"],
     "mpi4py": ["consensus/asynchronous/ranks.py", "consensus/engines/mpi.py"],
 }

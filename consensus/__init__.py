@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from consensus.models import MLP as MLP
     from consensus.models import Linear as Linear
     from consensus.models import Model as Model
-    from consensus.predictor import Predictor as Predictor
+    from consensus.owners.predictor import Predictor as Predictor
     from consensus.problems import Minibatches as Minibatches
     from consensus.problems import Problem as Problem
     from consensus.regularizers import L1 as L1
@@ -122,7 +122,7 @@ else:
             "history": ["History"],
             "losses": ["CrossEntropy", "Huber", "LogisticLoss", "SquaredLoss", "TangentPropagation", "TorchLoss"],
             "models": ["MLP", "Linear", "Model"],
-            "predictor": ["Predictor"],
+            "owners.predictor": ["Predictor"],
             "problems": ["Minibatches", "Problem"],
             "regularizers": ["L1", "L2", "SCAD", "Box", "ElasticNet", "GroupL1", "L2Ball", "LogSum", "NonNegative"],
             "result": ["Result", "load"],

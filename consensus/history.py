@@ -11,7 +11,7 @@ import numpy as np
 from consensus import _checks
 from consensus._columns import check_name, check_value, fits, plain
 from consensus._files import whole
-from consensus.data.readers import numbers
+from consensus.tables.readers import numbers
 
 if TYPE_CHECKING:
     import pandas

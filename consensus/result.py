@@ -120,7 +120,7 @@ class Result:
         >>> predictor.predict(consensus.datasets.load("diabetes").X).shape
         (442,)
         """
-        from consensus.predictor import Predictor
+        from consensus.owners.predictor import Predictor
 
         model = self.model if model is None else model
         if model is None:
@@ -207,7 +207,7 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Any:  # no
     path = _checks.path("path", path)
     found = storage.format_of(path, "result")
     if isinstance(found, str) and found.startswith("predictor"):
-        from consensus import predictor, predictor_file
+        from consensus.owners import predictor, predictor_file
 
         return predictor.Predictor(*predictor_file.read(path, model))
     arrays, about = storage.read(path, "result", _FORMAT)

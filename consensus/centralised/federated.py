@@ -10,9 +10,9 @@ import numpy as np
 from consensus import _checks
 from consensus._streams import stream
 from consensus.centralised.system import Advance, S, System, Traffic
-from consensus.communication.fixed_point import SecureSums
-from consensus.communication.keys import KEY
-from consensus.communication.masks import Masks
+from consensus.privacy.fixed_point import SecureSums
+from consensus.privacy.keys import KEY
+from consensus.privacy.masks import Masks
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 

@@ -117,7 +117,7 @@ class BlockNetwork(Exchanges, Network):
 
     @functools.cached_property
     def tree(self) -> Any:  # noqa: ANN401  # a Tree
-        from consensus.communication.tree import Tree
+        from consensus.trees.tree import Tree
 
         return Tree(self)
 

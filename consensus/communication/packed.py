@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
+
+from consensus import _checks
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, UInt8
@@ -75,6 +80,41 @@ class Packed(Protocol):
         """
 
 
+@dataclass(frozen=True, eq=False)
+class PackedRows(ABC):
+    """Base class of :class:`consensus.communication.Packed` rows whose message is some of their fields, named in ``sent``.
+
+    These are arrays (agents, n); the other fields are the same for all agents.
+    """
+
+    sent: ClassVar[tuple[str, ...]]
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Arrays that are sent, each (agents, n)."""
+        return tuple([getattr(self, name) for name in self.sent])
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Numbers in each message (agents,)."""
+        first = self.arrays[0]
+        return np.full(len(first), first.shape[1])
+
+    @property
+    def bytes(self) -> np.ndarray:
+        """Size of each message (agents,)."""
+        arrays = self.arrays
+        return np.full(len(arrays[0]), sum(array.shape[1] * array.itemsize for array in arrays))
+
+    def of(self, *arrays: np.ndarray) -> Self:
+        """Return the same form with the messages of other agents, whose :attr:`arrays` (agents, n) are given."""
+        return replace(self, **dict(zip(self.sent, arrays, strict=True)))
+
+    @abstractmethod
+    def unpack(self) -> np.ndarray:
+        """Return the rows (agents, P) that the messages stand for, in the dtype in which they were packed."""
+
+
 def to_bytes(packed: Packed) -> UInt8[np.ndarray, "agents width"]:
     """Return the arrays of ``packed`` side by side as bytes."""
     return np.concatenate([_flat(array).view(np.uint8) for array in packed.arrays], axis=1)
@@ -92,3 +132,9 @@ def from_bytes(rows: UInt8[np.ndarray, "agents width"], packed: Packed) -> Packe
 
 def _flat(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(len(array), -1)
+
+
+def check_dtype(name: str, array: object, dtype: DTypeLike) -> None:
+    """Raise ``TypeError`` unless ``array`` is an array of that dtype."""
+    if not isinstance(array, np.ndarray) or array.dtype != dtype:
+        raise TypeError(f"{name} must be an array of {np.dtype(dtype)}; got {_checks.shown(array)}")

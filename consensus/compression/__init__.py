@@ -1,5 +1,6 @@
 """Compressors, and the messages that they make of rows of numbers: one file a form."""
 
+from consensus.communication.runs import Runs
 from consensus.compression.base import Compressor
 from consensus.compression.half import Half, Halves
 from consensus.compression.integer_rows import IntegerRows
@@ -7,7 +8,6 @@ from consensus.compression.low_rank import Factors, LowRank
 from consensus.compression.no_compression import NoCompression, Whole
 from consensus.compression.quantize import Quantised, Quantize
 from consensus.compression.random_k import Drawn, RandomK
-from consensus.compression.runs import Runs
 from consensus.compression.top_k import Sparse, TopK
 
 __all__ = [

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from consensus import _checks
 from consensus._streams import stream
@@ -103,41 +101,6 @@ class Compressor(ABC):
         return self
 
 
-@dataclass(frozen=True, eq=False)
-class PackedRows(ABC):
-    """Base class of :class:`consensus.communication.Packed` rows whose message is some of their fields, named in ``sent``.
-
-    These are arrays (agents, n); the other fields are the same for all agents.
-    """
-
-    sent: ClassVar[tuple[str, ...]]
-
-    @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """Arrays that are sent, each (agents, n)."""
-        return tuple([getattr(self, name) for name in self.sent])
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """Numbers in each message (agents,)."""
-        first = self.arrays[0]
-        return np.full(len(first), first.shape[1])
-
-    @property
-    def bytes(self) -> np.ndarray:
-        """Size of each message (agents,)."""
-        arrays = self.arrays
-        return np.full(len(arrays[0]), sum(array.shape[1] * array.itemsize for array in arrays))
-
-    def of(self, *arrays: np.ndarray) -> Self:
-        """Return the same form with the messages of other agents, whose :attr:`arrays` (agents, n) are given."""
-        return replace(self, **dict(zip(self.sent, arrays, strict=True)))
-
-    @abstractmethod
-    def unpack(self) -> np.ndarray:
-        """Return the rows (agents, P) that the messages stand for, in the dtype in which they were packed."""
-
-
 def compressor_of(value: object, name: str = "compressor") -> Compressor:
     """Return ``value`` if it is a compressor; raise ``TypeError`` otherwise."""
     attributes = ("pack", "omega", "unbiased", "check", "prepared")
@@ -151,12 +114,6 @@ def rows_of(rows: np.ndarray) -> np.ndarray:
     if rows.ndim != 2 or not rows.shape[1]:
         raise ValueError(f"rows must have shape (agents, P); got {rows.shape}")
     return rows
-
-
-def check_dtype(name: str, array: object, dtype: DTypeLike) -> None:
-    """Raise ``TypeError`` unless ``array`` is an array of that dtype."""
-    if not isinstance(array, np.ndarray) or array.dtype != dtype:
-        raise TypeError(f"{name} must be an array of {np.dtype(dtype)}; got {_checks.shown(array)}")
 
 
 def generator(seed: int, agent: int, number: int) -> np.random.Generator:

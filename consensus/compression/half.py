@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from consensus.communication import Packed
-from consensus.compression.base import Compressor, PackedRows, check_dtype, rows_of
+from consensus.communication.packed import PackedRows, check_dtype
+from consensus.compression.base import Compressor, rows_of
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus.communication import Codec
-from consensus.compression.runs import length, longest, pack, packed_bytes, unpack
+from consensus.communication.runs import length, longest, pack, packed_bytes, unpack
 
 
 @dataclass(frozen=True)
 class IntegerRows(Codec):
     """Writes rows of ``small``, then ``powers``, then ``floats`` numbers, then vectors of integers in few bits.
 
-    Each vector is written by itself, as ``pack`` of ``consensus.compression.runs`` does.
+    Each vector is written by itself, as ``pack`` of ``consensus.communication.runs`` does.
 
     Parameters
     ----------

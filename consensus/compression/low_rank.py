@@ -9,7 +9,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication import Packed
-from consensus.compression.base import Compressor, PackedRows, generator, rows_of
+from consensus.communication.packed import PackedRows
+from consensus.compression.base import Compressor, generator, rows_of
 from consensus.problems import BaseProblem
 
 Matrices: TypeAlias = tuple[tuple[int, int, int], ...]  # (start, m, n), in ascending order

@@ -8,7 +8,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication import Packed
-from consensus.compression.base import Compressor, PackedRows, rows_of
+from consensus.communication.packed import PackedRows
+from consensus.compression.base import Compressor, rows_of
 
 
 @dataclass(frozen=True)

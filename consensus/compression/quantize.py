@@ -10,7 +10,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication import Packed
-from consensus.compression.base import Compressor, PackedRows, check_dtype, generator, rows_of
+from consensus.communication.packed import PackedRows, check_dtype
+from consensus.compression.base import Compressor, generator, rows_of
 
 
 @dataclass(frozen=True)

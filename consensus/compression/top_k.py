@@ -9,7 +9,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication import Packed
-from consensus.compression.base import PackedRows, check_dtype, rows_of
+from consensus.communication.packed import PackedRows, check_dtype
+from consensus.compression.base import rows_of
 from consensus.compression.some_entries import SomeEntries
 
 

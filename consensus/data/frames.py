@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.data import looks
-from consensus.data.readers import Reading
+from consensus.tables.readers import Reading
 
 if TYPE_CHECKING:
     import pandas

@@ -1,11 +1,24 @@
 """Losses: the cost of a sample's outputs, given its target."""
 
+from typing import TYPE_CHECKING
+
+from consensus._elsewhere import elsewhere
 from consensus.losses.base import Loss
 from consensus.losses.cross_entropy import CrossEntropy
 from consensus.losses.huber import Huber
 from consensus.losses.logistic import LogisticLoss
 from consensus.losses.squared import SquaredLoss
-from consensus.losses.tangent_propagation import TangentPropagation
-from consensus.losses.torch_loss import TorchLoss
+
+if TYPE_CHECKING:
+    from consensus.deep.tangent_propagation import TangentPropagation as TangentPropagation
+    from consensus.frameworks.torch_loss import TorchLoss as TorchLoss
+
+__getattr__, __dir__ = elsewhere(
+    __name__,
+    {
+        "TangentPropagation": "consensus.deep.tangent_propagation",
+        "TorchLoss": "consensus.frameworks.torch_loss",
+    },
+)
 
 __all__ = ["CrossEntropy", "Huber", "LogisticLoss", "Loss", "SquaredLoss", "TangentPropagation", "TorchLoss"]

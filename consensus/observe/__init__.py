@@ -1,6 +1,8 @@
 """Observation of runs: what is recorded, when a run stops, checkpoints, and the user's callbacks."""
 
-from consensus.observe.alignment import alignment
+from typing import TYPE_CHECKING
+
+from consensus._elsewhere import elsewhere
 from consensus.observe.callbacks import RoundInfo
 from consensus.observe.counts import total
 from consensus.observe.due import Due
@@ -8,5 +10,15 @@ from consensus.observe.early_stopping import EarlyStopping
 from consensus.observe.gather import Gather
 from consensus.observe.gathered import Decision, Gathered
 from consensus.observe.observer import Observer
+
+if TYPE_CHECKING:
+    from consensus.deep.alignment import alignment as alignment
+
+__getattr__, __dir__ = elsewhere(
+    __name__,
+    {
+        "alignment": "consensus.deep.alignment",
+    },
+)
 
 __all__ = ["Decision", "Due", "EarlyStopping", "Gather", "Gathered", "Observer", "RoundInfo", "alignment", "total"]

@@ -1,7 +1,7 @@
 """Differential privacy: clipped gradients with noise, and what they reveal; secure aggregation."""
 
-from consensus.communication import SecureSums
 from consensus.privacy.accountant import epsilon
+from consensus.privacy.fixed_point import SecureSums
 from consensus.privacy.private import Private
 
 __all__ = ["Private", "SecureSums", "epsilon"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from consensus._parallel import for_chunks
 from consensus._rows import taken
-from consensus.communication.keys import PairKeys
 from consensus.models.linear import SparseLinear
+from consensus.privacy.keys import PairKeys
 from consensus.privacy.sampling import Words, discrete_normal, normal, of_the_system
 from consensus.problems import Batch, Problem
 from consensus.problems.sample_gradients import clipped_sums, sample_gradients

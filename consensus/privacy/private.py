@@ -11,10 +11,10 @@ import networkx as nx
 import numpy as np
 
 from consensus import _checks
-from consensus.communication.keys import PairKeys
 from consensus.communication.network import Network
 from consensus.privacy.accountant import checked, epsilon, noisy_edges
 from consensus.privacy.gradients import Noise, PrivateProblem
+from consensus.privacy.keys import PairKeys
 from consensus.privacy.sampling import MOST
 from consensus.problems import BaseProblem, Problem
 from consensus.problems.samples import has_buffers, of_batches

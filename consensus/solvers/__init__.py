@@ -1,12 +1,14 @@
 """Decentralised methods: one file each."""
 
+from typing import TYPE_CHECKING
+
+from consensus._elsewhere import elsewhere
 from consensus.solvers.acc_gt import AccGT
 from consensus.solvers.adaptive import AdaptiveNEXT
 from consensus.solvers.atg import ATG
 from consensus.solvers.auto_gt import AutoGT
 from consensus.solvers.base import Solver
 from consensus.solvers.check import check_needs
-from consensus.solvers.compressed import BEER, CGT, LEAD, ChocoSGD, Compressed, MoTEF, PowerGossip
 from consensus.solvers.d2 import D2
 from consensus.solvers.dadmm import DADMM
 from consensus.solvers.datos import DATOS
@@ -34,7 +36,6 @@ from consensus.solvers.next import NEXT
 from consensus.solvers.nids import NIDS
 from consensus.solvers.noloco import NoLoCo
 from consensus.solvers.opapc import OPAPC
-from consensus.solvers.personalised import Personalised
 from consensus.solvers.pgextra import PGEXTRA
 from consensus.solvers.prox_gt import ProxGT
 from consensus.solvers.prox_skip import ProxSkip
@@ -43,13 +44,41 @@ from consensus.solvers.push_pull import PushPull
 from consensus.solvers.qg_dsgdm import QGDSGDm
 from consensus.solvers.relay_sgd import RelaySGD
 from consensus.solvers.sgp import SGP
-from consensus.solvers.shared_body import SharedBody
 from consensus.solvers.sonata import SONATA
 from consensus.solvers.table import table
-from consensus.solvers.tracking_admm import TrackingADMM
-from consensus.solvers.tree_lbfgs import TreeLBFGS
-from consensus.solvers.tree_newton import TreeNewton
 from consensus.solvers.wang_elia import WangElia
+
+if TYPE_CHECKING:
+    from consensus.compression.beer import BEER as BEER
+    from consensus.compression.cgt import CGT as CGT
+    from consensus.compression.choco_sgd import ChocoSGD as ChocoSGD
+    from consensus.compression.compressed import Compressed as Compressed
+    from consensus.compression.lead import LEAD as LEAD
+    from consensus.compression.motef import MoTEF as MoTEF
+    from consensus.compression.power_gossip import PowerGossip as PowerGossip
+    from consensus.coupled.tracking_admm import TrackingADMM as TrackingADMM
+    from consensus.personal.personalised import Personalised as Personalised
+    from consensus.personal.shared_body import SharedBody as SharedBody
+    from consensus.trees.tree_lbfgs import TreeLBFGS as TreeLBFGS
+    from consensus.trees.tree_newton import TreeNewton as TreeNewton
+
+__getattr__, __dir__ = elsewhere(
+    __name__,
+    {
+        "BEER": "consensus.compression.beer",
+        "CGT": "consensus.compression.cgt",
+        "ChocoSGD": "consensus.compression.choco_sgd",
+        "Compressed": "consensus.compression.compressed",
+        "LEAD": "consensus.compression.lead",
+        "MoTEF": "consensus.compression.motef",
+        "Personalised": "consensus.personal.personalised",
+        "PowerGossip": "consensus.compression.power_gossip",
+        "SharedBody": "consensus.personal.shared_body",
+        "TrackingADMM": "consensus.coupled.tracking_admm",
+        "TreeLBFGS": "consensus.trees.tree_lbfgs",
+        "TreeNewton": "consensus.trees.tree_newton",
+    },
+)
 
 # fmt: off
 __all__ = [

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus.communication.network import Network
-from consensus.compression.runs import Runs
+from consensus.communication.runs import Runs
 from consensus.solvers.adaptive import filters
 
 _MISFIT = 1 / 4  # of averages after a round's exchanges, that is small enough

@@ -7,8 +7,8 @@ from scipy.stats import chi2
 
 import consensus
 from consensus.centralised import SCAFFOLD, FedAdam, FedAvg, federated, solve
-from consensus.communication.masks import Masks
 from consensus.privacy import SecureSums
+from consensus.privacy.masks import Masks
 
 pytest.importorskip("cryptography")
 RIDGE = problem("squared", consensus.L2(0.1), scheme="sizes")

@@ -5,8 +5,8 @@ import pytest
 
 import topologies
 from consensus.communication.packed import from_bytes, to_bytes
+from consensus.communication.runs import pack, packed_bytes, unpack
 from consensus.compression import Runs
-from consensus.compression.runs import pack, packed_bytes, unpack
 from consensus.engines import StackedNetwork
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float64, np.float32])

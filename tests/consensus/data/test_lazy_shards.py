@@ -10,9 +10,9 @@ import pytest
 
 import consensus
 from consensus.data import LazyShards
-from consensus.data.mapped import Rows
-from consensus.data.sent import dumps
 from consensus.problems import LazyProblem
+from consensus.streaming.mapped import Rows
+from consensus.streaming.sent import dumps
 
 X, Y = np.arange(24.0).reshape(8, 3), np.arange(8)
 
@@ -73,7 +73,7 @@ def test_mapped_arrays_are_sent_by_their_names(tmp_path):
 
 
 def test_what_was_read_of_a_file_is_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr("consensus.data.mapped._MOST", 1)  # after every read
+    monkeypatch.setattr("consensus.streaming.mapped._MOST", 1)  # after every read
     np.save(tmp_path / "array.npy", X)
     for mode in ("r", "r+", "c"):
         array = np.load(tmp_path / "array.npy", mmap_mode=mode)

@@ -10,7 +10,8 @@ import pytest
 
 import consensus
 from consensus import datasets
-from consensus.data import looks, readers
+from consensus.data import looks
+from consensus.tables import readers
 
 RNG = np.random.default_rng(3)
 

@@ -5,8 +5,8 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from consensus import datasets
-from consensus.data.cuts import apart, later
 from consensus.datasets import folds, split
+from consensus.tables.cuts import apart, later
 
 CLASSES = np.array([2] * 6 + [7] * 3)
 

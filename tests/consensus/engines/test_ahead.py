@@ -5,8 +5,8 @@ from collections import defaultdict, deque
 import numpy as np
 import pytest
 
-from consensus.engines.ahead import _AHEAD, _MOST, Ahead, Sizes
 from consensus.engines.transport import LostRank
+from consensus.frameworks.ahead import _AHEAD, _MOST, Ahead, Sizes
 
 KIND = 1904
 

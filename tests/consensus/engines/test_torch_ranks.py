@@ -17,9 +17,9 @@ import pytest
 from engine_harness import HERE, KIND, assert_same, command, ended, environment, free_port, read, started, wait_for
 
 import consensus
-from consensus.engines.torch import _meet, _transport
-from consensus.engines.torch_start import Start
-from consensus.engines.torch_transport import TorchTransport
+from consensus.frameworks.torch_engine import _meet, _transport
+from consensus.frameworks.torch_start import Start
+from consensus.frameworks.torch_transport import TorchTransport
 
 torch = pytest.importorskip("torch")
 SCRIPT = HERE / "engine_ranks.py"
@@ -119,7 +119,7 @@ def test_ranks_have_a_minute_at_least_to_meet(timeout, given, monkeypatch):
         raise Met(start, timeout.total_seconds())
 
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
-    monkeypatch.setattr("consensus.engines.torch._meet", meet)
+    monkeypatch.setattr("consensus.frameworks.torch_engine._meet", meet)
     with pytest.raises(Met) as caught:
         consensus.engines.Torch("tcp://a:1", 1, 2, timeout=timeout)
     assert caught.value.args == (Start("tcp://a:1", 1, 2), given)
@@ -149,8 +149,8 @@ def test_ranks_that_are_started_again_meet_anew(monkeypatch):
 
 
 def test_a_group_that_is_no_more_is_forgotten(monkeypatch):
-    monkeypatch.setattr("consensus.engines.torch.TorchTransport", lambda group: ["of", group])
-    monkeypatch.setattr("consensus.engines.torch._transports", known := {})
+    monkeypatch.setattr("consensus.frameworks.torch_engine.TorchTransport", lambda group: ["of", group])
+    monkeypatch.setattr("consensus.frameworks.torch_engine._transports", known := {})
     monkeypatch.setattr(torch.distributed, "get_backend", lambda group=None: "gloo")
     for everyone in (first := object(), object()):
         monkeypatch.setattr(torch.distributed, "group", SimpleNamespace(WORLD=everyone))
@@ -177,7 +177,7 @@ def test_what_must_not_be_written_to_is_copied_for_gloo():
 
 @pytest.mark.slow
 def test_a_rank_that_meets_nobody_says_how_long_it_waited(monkeypatch):
-    monkeypatch.setattr("consensus.engines.torch._MEETING", 1.0)
+    monkeypatch.setattr("consensus.frameworks.torch_engine._MEETING", 1.0)
     with socket.socket() as taken:
         taken.bind(("localhost", 0))  # where nobody listens
         url = f"tcp://localhost:{taken.getsockname()[1]}"

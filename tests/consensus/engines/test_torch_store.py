@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 from engine_harness import free_port
 
-from consensus.engines import torch_store
-from consensus.engines.torch_start import Start
-from consensus.engines.torch_store import Place
+from consensus.frameworks import torch_store
+from consensus.frameworks.torch_start import Start
+from consensus.frameworks.torch_store import Place
 
 pytest.importorskip("torch")
 OTHER = "127.0.0.2"  # stands for an address of this machine that strangers reach

@@ -6,8 +6,8 @@ from scipy.signal import correlate2d
 
 import consensus
 import topologies
+from consensus.deep.image_maps import Patches, Squares
 from consensus.models import Convolutional, Torch, linearize
-from consensus.models.image_maps import Patches, Squares
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 from consensus.testing import check_model

@@ -10,9 +10,9 @@ import consensus
 import topologies
 from consensus.asynchronous import ASYSONATA
 from consensus.centralised import SandblasterLBFGS
+from consensus.deep.alignment import angle
 from consensus.models import MLP, DirectFeedback, linearize
 from consensus.observe import alignment
-from consensus.observe.alignment import angle
 from consensus.solvers import (
     DADMM,
     DATOS,

@@ -4,7 +4,7 @@ import frameworks
 import numpy as np
 import pytest
 
-from consensus.models.together import most_together
+from consensus.frameworks.together import most_together
 
 SHAPES = (3,), 4, np.dtype(np.float32)
 

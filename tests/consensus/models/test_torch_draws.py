@@ -8,8 +8,9 @@ import pytest
 import consensus
 import topologies
 from consensus.engines import Processes
-from consensus.models import Torch, torch_gradients
-from consensus.models.torch_draws import runs_python, seeded
+from consensus.frameworks import torch_gradients
+from consensus.frameworks.torch_draws import runs_python, seeded
+from consensus.models import Torch
 from consensus.problems import Batch
 from consensus.problems.batch import NumberedBatch
 from consensus.solvers import DGD, GTSARAH, GTVR, NEXT, AdaptiveNEXT, GradientTracking, TreeLBFGS

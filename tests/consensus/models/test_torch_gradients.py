@@ -5,9 +5,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import consensus
+from consensus.frameworks.torch_derivatives import slopes
+from consensus.frameworks.torch_draws import runs_python
 from consensus.models import Torch
-from consensus.models.torch_derivatives import slopes
-from consensus.models.torch_draws import runs_python
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -70,7 +70,7 @@ def test_threads_do_not_share_random_numbers(module, monkeypatch):
     p = problem(module)
     w, batch = np.ones((4, p.parameters), np.float32), consensus.Minibatches(4).at(p, 5)
     one_by_one = p.gradient(w, batch)  # by one thread, as nothing is known of how long it takes
-    monkeypatch.setattr("consensus.models.torch_gradients._THREAD", 0.0)
+    monkeypatch.setattr("consensus.frameworks.torch_gradients._THREAD", 0.0)
     monkeypatch.setattr("consensus._parallel._WORTH_BYTES", 0)
     with threadpool_limits(2):
         for _ in range(20):

@@ -12,12 +12,11 @@ from scipy.stats import chi2
 
 import consensus
 import topologies
-from consensus.communication import masks
-from consensus.communication.masked_tree import MaskedTree
 from consensus.engines import Processes, StackedNetwork
 from consensus.errors import WorkerError
-from consensus.privacy import SecureSums
+from consensus.privacy import SecureSums, masks
 from consensus.solvers import TreeLBFGS, TreeNewton
+from consensus.trees.masked_tree import MaskedTree
 
 pytest.importorskip("cryptography")
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey

@@ -9,9 +9,9 @@ from turns import in_turn
 
 import consensus
 import topologies
+from consensus.coupled.box import minimise_in_box
 from consensus.engines import Processes
 from consensus.problems import ConvexCosts, Coupled, QuadraticCosts
-from consensus.problems.box import minimise_in_box
 from consensus.solvers import NIDS, GradientTracking, TrackingADMM
 from consensus.testing import check_solver
 

@@ -13,8 +13,8 @@ import topologies
 from consensus.compression import Quantize
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import Compressed, Gossip, TreeLBFGS, TreeNewton
-from consensus.solvers.tree_lbfgs import times_inverse
-from consensus.solvers.tree_model import Model, corrected, rounded
+from consensus.trees.tree_lbfgs import times_inverse
+from consensus.trees.tree_model import Model, corrected, rounded
 
 STATIC = topologies.Static(GRAPH)
 SOLVERS = [TreeLBFGS(), TreeLBFGS(rounded=False), TreeNewton()]

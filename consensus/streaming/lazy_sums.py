@@ -1,0 +1,147 @@
+"""Sums over samples that are read as they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from consensus.frameworks.torch_loss import TorchLoss
+from consensus.problems.batch import Batch, checked
+from consensus.problems.problem import Problem
+from consensus.problems.samples import ChunkFunction, SampleSums, added_up, by_agent, of_batches, trains_apart
+from consensus.streaming.lazy_shards import LazyShards
+from topologies import _names
+
+
+class LazySums(SampleSums):
+    """How a :class:`consensus.problems.LazyProblem` adds over its samples.
+
+    Gradients of batches have the bits of those of a :class:`consensus.Problem` with the same samples. So have sums over all
+    samples if every shard is read at once; otherwise they are sums of parts.
+    """
+
+    shards: LazyShards  # type: ignore[assignment]  # what reads the features of Shards is overridden
+    trial: Problem | None  #: of the first samples alone, by which test sets are checked; None with a collate function
+    _scale: np.ndarray  # c, a number
+    _sample: tuple[int, ...]  # the shape of a sample's features, and their dtype, and how many targets it has
+    _features: np.dtype
+    _columns: int
+    _only: Batch | None = None  # the samples that are all of a sampled problem
+
+    @property
+    def samples_at_once(self) -> int:
+        return min(self.shards.chunk, super().samples_at_once)
+
+    @property
+    def _several(self) -> bool:
+        return self.shards.most > self.samples_at_once
+
+    def _prepare(self) -> None:
+        return None  # no kernel takes all samples at once
+
+    def _with_samples(
+        self, function: ChunkFunction, batch: Batch | None, arrays: tuple[np.ndarray, ...], *settings: float | None
+    ) -> None:
+        if batch is None:
+            self.work.samples += self._samples
+            self._over_all(function, arrays, *settings)
+            return
+        self.work.samples += int(np.count_nonzero(batch.weights))
+        if trains_apart(self.model) or of_batches(self.loss):
+            function, arrays = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
+        elif self.trial is not None:
+            function = self._unpadded(function, batch.indices.shape[1])
+        self._over_batch(function, batch, arrays, *settings)
+
+    def _over_batch(
+        self, function: ChunkFunction, batch: Batch, arrays: tuple[np.ndarray, ...], *settings: float | None
+    ) -> None:
+        batch, sizes = checked(batch, self.agents, self.shards.most), self.shards.sizes[:, None]
+        if (batch.indices >= sizes).any():
+            agent, place = np.argwhere(batch.indices >= sizes)[0]
+            raise ValueError(
+                f"indices of batch must be samples of the agents; got {batch.indices[agent, place]} of agent "
+                f"{self.rows[agent]}, which has {sizes[agent, 0]}"
+            )
+        count = batch.indices.shape[1]
+
+        def of_batch(agents: np.ndarray, places: np.ndarray, c: np.ndarray, *rest: np.ndarray | float | None) -> None:
+            for rows, x, d, own in self._read(agents, places, c):
+                function(x, d, own, *(part[rows] if isinstance(part, np.ndarray) else part for part in rest))
+
+        blocks = np.arange(self.agents), batch.indices, self._scale * batch.weights, *arrays
+        self._by_rows(of_batch, blocks, count, self._streamed(count), *settings)
+
+    def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
+        most, chunk, sizes = self.shards.most, self.samples_at_once, self.shards.sizes
+        several, width = self._several, min(most, chunk)  # of the whole network, so that all engines have equal bits
+        if self._only is not None:
+            width = self._only.indices.shape[1]
+        if of_batches(self.loss):
+            function, arrays = by_agent(function, self.model, self.loss, None), (self.rows, *arrays)
+        elif self.trial is not None:
+            function = self._unpadded(function, width)
+        if self._only is not None:
+            self._over_batch(function, self._only, arrays, *settings)
+            return
+
+        def passes(agents: np.ndarray) -> Iterator[tuple[slice, Any, np.ndarray, np.ndarray]]:
+            for start in range(0, int(sizes[agents].max()), chunk):
+                places = np.arange(start, min(start + chunk, most))
+                c = np.where(places < sizes[agents, None], self._scale, 0).astype(self.dtype)
+                yield from self._read(agents, np.broadcast_to(places, c.shape), c)
+
+        def of_agents(agents: np.ndarray, *blocks: np.ndarray) -> None:
+            if several:
+                added_up(function, passes(agents), blocks, *settings)
+                return
+            for rows, x, d, own in passes(agents):
+                function(x, d, own, *(block[rows] for block in blocks), *settings)
+
+        self._by_rows(of_agents, (np.arange(self.agents), *arrays), width, self._streamed(width))
+
+    def _read(
+        self, agents: np.ndarray, places: np.ndarray, c: np.ndarray
+    ) -> Iterator[tuple[slice, Any, np.ndarray, np.ndarray]]:
+        """Yield ``rows, x, d, c`` of the samples at ``places``, without those of weight zero: zeros in arrays of all agents.
+
+        Collated inputs x are of one agent at a time.
+        """
+        if self.trial is None:
+            for row, agent in enumerate(agents.tolist()):
+                if places[row, 0] >= self.shards.sizes[agent]:
+                    continue  # all of its samples have been read
+                real = c[row] != 0
+                real[0] |= not real.any()
+                inputs, targets = self.shards.read(agent, places[row, real])
+                yield slice(row, row + 1), [inputs], self._checked(agent, targets)[None], c[row : row + 1, real]
+            return
+        x = np.zeros((*c.shape, *self._sample), self._features)
+        d = np.zeros((*c.shape, self._columns), self.dtype)
+        for row, agent in enumerate(agents.tolist()):
+            real = c[row] != 0
+            if real.any():
+                inputs, targets = self.shards.read(agent, places[row, real])
+                if inputs.shape[1:] != self._sample or targets.shape[1] != self._columns:
+                    name = _names.agent(self.shards.rows[agent], self.shards.labels)
+                    raise ValueError(
+                        f"samples of {name} must have features {self._sample} and {self._columns} "
+                        f"targets, as those of the first agent; got {inputs.shape[1:]} and {targets.shape[1]}"
+                    )
+                x[row, real], d[row, real] = inputs, self._checked(agent, targets)
+        yield slice(None), x, d, c
+
+    def _checked(self, agent: int, targets: np.ndarray) -> np.ndarray:
+        """Return targets in the run's dtype; raise ``ValueError`` if they are none of the loss's."""
+        d, outputs = targets.astype(self.dtype), self.model.outputs
+        if isinstance(self.loss, TorchLoss):  # which would try its function anew, and PyTorch checks targets by itself
+            return d
+        if outputs % self._columns == 0:  # those of ragged texts are as many as their tokens
+            outputs = outputs // self._columns * d.shape[1]
+        try:
+            self.loss.check(d, outputs)
+        except ValueError as error:
+            raise ValueError(f"targets of {_names.agent(self.rows[agent], self.shards.labels)} do not fit: {error}") from error
+        return d
