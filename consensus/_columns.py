@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from io import BytesIO
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,3 +42,35 @@ def fits(value: ArrayLike, dtype: np.dtype) -> bool:
     if plain(value):
         return dtype == (np.float64 if type(value) is float else np.int64)
     return np.can_cast(np.asarray(value).dtype, dtype)
+
+
+def numbers(table: bytes) -> dict[str, list[int | float]]:
+    """Return the columns of a table of numbers in CSV, with a header, by name; raise ``ValueError`` with its fault."""
+    import pandas
+
+    settings: dict[str, Any] = {"header": None, "keep_default_na": False, "low_memory": False, **exact()}
+    try:
+        names = pandas.read_csv(BytesIO(table), nrows=1, dtype=str, **settings).iloc[0].tolist()
+        frame = pandas.read_csv(BytesIO(table), skiprows=1, na_values="nan", **settings)  # whose width is not the header's
+    except pandas.errors.EmptyDataError:
+        raise ValueError("it has no rows") from None
+    if len(set(names)) < len(names):
+        raise ValueError(f"names in its header come twice: {names}")
+    if len(frame.columns) != len(names):
+        raise ValueError(f"its lines have {len(frame.columns)} cells, the header {len(names)}")
+    frame.columns = names
+    for name, column in frame.items():
+        if column.dtype.kind not in "fiub":
+            found = pandas.to_numeric(column.astype(str), errors="coerce")
+            row = int(((found.isna() & column.notna()) | (found.abs() > 2**63)).argmax())
+            raise ValueError(f"line {row + 2} has no number of 64 bits in column {name!r}, but {_checks.shown(column[row])}")
+    columns: dict[str, list[int | float]] = frame.to_dict("list")
+    return columns
+
+
+def exact() -> dict[str, str]:
+    """Return the option for pandas to read numbers to the last bit; from 3.1 on it always does, and rejects the option."""
+    import pandas
+
+    version = tuple(map(int, pandas.__version__.split(".")[:2]))
+    return {"float_precision": "round_trip"} if version < (3, 1) else {}

@@ -1,6 +1,7 @@
 """Data sets by name, tables of one's own, and their training and test parts."""
 
-from consensus.tables.datasets import CLASSIFICATION, NAMES, Dataset, load
+from consensus.data.dataset import Dataset
+from consensus.tables.datasets import CLASSIFICATION, NAMES, load
 from consensus.tables.splits import Split, folds, split
 
 __all__ = ["CLASSIFICATION", "NAMES", "Dataset", "Split", "folds", "load", "split"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeGuard, cast
@@ -11,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.data import looks
-from consensus.tables.readers import Reading
 
 if TYPE_CHECKING:
     import pandas
@@ -19,6 +19,67 @@ if TYPE_CHECKING:
 Classes: TypeAlias = tuple[Any, ...]  # of any type, as the data have them
 _ALWAYS = ("names", "categories")
 _FEW = 0.5  # share of different texts in a column up to which it may be categories
+
+
+@dataclass(frozen=True)
+class Reading:
+    r"""How a file of text is read, by the names that pandas has for it; None is decided by the file.
+
+    Parameters
+    ----------
+    sep : str, optional
+        What stands between cells: a character, or ``"\s+"`` for blanks.
+    decimal, thousands : str
+        The decimal point, and what stands between thousands.
+    encoding : str, optional
+        Such as ``"latin-1"``.
+    comment : str, optional
+        The character that begins a comment.
+    header : bool or sequence of str, optional
+        Whether the first line is a header; or names, for a file without one.
+    index : bool or str or int, optional
+        Whether the first column is the index of a data frame; or the column that is, by name or place.
+    na_values : sequence of str or float
+        Cells that are missing, beside empty ones and ``NA``, ``NaN``, ``N/A``, ``null``, ``?``.
+    """
+
+    sep: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    encoding: str | None = None
+    comment: str | None = None
+    header: bool | Sequence[str] | None = None
+    index: bool | str | int | None = None
+    na_values: Sequence[str | float] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("sep", "encoding"):
+            if (value := getattr(self, name)) is not None and (not isinstance(value, str) or not value):
+                raise TypeError(
+                    f"{name} must be text, such as {';' if name == 'sep' else 'latin-1'!r}; got {_checks.shown(value)}"
+                )
+        for name in ("decimal", "thousands", "comment"):
+            value = getattr(self, name)
+            if not (isinstance(value, str) and len(value) == 1) and (value is not None or name == "decimal"):
+                raise ValueError(f"{name} must be one character; got {_checks.shown(value)}")
+        if self.decimal == self.thousands:
+            raise ValueError(f"decimal and thousands must differ; got {self.decimal!r} for both")
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except LookupError as error:
+                raise ValueError(f"encoding must be one that Python knows, such as 'latin-1'; got {self.encoding!r}") from error
+        if not isinstance(self.header, bool | None):
+            if isinstance(self.header, str) or not isinstance(self.header, Sequence):
+                raise TypeError(f"header must be True, False or a list of names; got {_checks.shown(self.header)}")
+            object.__setattr__(self, "header", tuple(map(str, self.header)))
+        if not isinstance(self.index, bool | str | int | None):
+            raise TypeError(f"index must be True, False or a column, by name or place; got {_checks.shown(self.index)}")
+        if isinstance(self.na_values, str | float | int):
+            object.__setattr__(self, "na_values", (self.na_values,))
+        if not isinstance(self.na_values, Sequence) or not all(isinstance(one, str | float | int) for one in self.na_values):
+            raise TypeError(f"na_values must be a list of text or numbers; got {_checks.shown(self.na_values)}")
+        object.__setattr__(self, "na_values", tuple(self.na_values))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class DirectFeedback:
 
     and the last layer has its true gradient, d_L = e. :meth:`vjp` returns these directions in place of J' u, so that gradients
     of problems are made of them, and any solver that takes gradients alone trains the model. Outputs, objectives, stationarity
-    and test errors are those of the model itself. :func:`consensus.deep.alignment` has the angles between these directions
+    and test errors are those of the model itself. :func:`consensus.observe.alignment` has the angles between these directions
     and the gradients, layer by layer, as metrics.
 
     Parameters

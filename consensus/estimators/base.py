@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from consensus import _checks
 from consensus.data import Columns, Pipeline, partition
+from consensus.data.owners import numbered
 from consensus.data.partitions import SCHEMES
 from consensus.estimators import networks
 from consensus.estimators.coordinates import Coordinates
@@ -23,7 +24,6 @@ from consensus.estimators.shared_docs import ATTRIBUTES, PARAMETERS
 from consensus.estimators.validation import validated
 from consensus.losses.base import Loss
 from consensus.models import MLP, Linear
-from consensus.owners.names import numbered
 from consensus.owners.predictor import Predictor
 from consensus.problems import Problem
 from consensus.solve import solve

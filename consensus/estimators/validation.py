@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from consensus import _checks
 from consensus.data import Columns
 from consensus.data.frames import is_category, is_frame
+from consensus.data.owners import numbered
 from consensus.data.samples import weights_of
-from consensus.owners.names import numbered
 
 
 def validated(

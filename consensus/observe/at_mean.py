@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from consensus.observe.measured_agents import MeasuredAgents
 from consensus.observe.metrics import squared_distances
 from consensus.observe.protocols import Method
-from consensus.problems.held_out import OwnedTest, TestSet
+from consensus.problems.held_out import OwnedTest, SharedTest
 from consensus.problems.samples import averaged
+from consensus.problems.state import TestSet
 
 
 class AtMean:
@@ -25,7 +26,7 @@ class AtMean:
         self,
         agents: MeasuredAgents,
         solver: Method,
-        test: TestSet | OwnedTest | None,
+        test: TestSet | None,
         each: bool,
         sizes: np.ndarray | None,
         hidden: bool = False,
@@ -50,8 +51,9 @@ class AtMean:
             row["agent_objective"] = np.array([self._objective(point, self._averaged(point)) for point in points])
         if isinstance(self.test, OwnedTest):
             return row | self._of_owners(self.test, w, mean, buffers)
-        if (test := self.test) is None:
+        if self.test is None:
             return row
+        test = cast(SharedTest, self.test)
         keeps = self._kind == "keep"  # each agent has a mean model of its own
         means = np.broadcast_to(mean, w.shape) if keeps else mean[None]
         around, there = (self.problem.buffers(means), self.problem.buffers(w)) if keeps else (buffers, buffers)

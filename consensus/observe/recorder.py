@@ -15,8 +15,9 @@ from consensus.observe.measured_agents import MeasuredAgents
 from consensus.observe.metrics import Metric, measure
 from consensus.observe.protocols import Costs, Measures, Method, Personal
 from consensus.problems import Problem
-from consensus.problems.held_out import OwnedTest, TestSet
+from consensus.problems.held_out import OwnedTest
 from consensus.problems.minibatches import Minibatches, draw
+from consensus.problems.state import TestSet
 from consensus.storage import history_of
 
 COUNTED = ("round", *NAMES, "bytes_busiest", "epochs", "seconds")  # known in each round
@@ -45,7 +46,7 @@ class Recorder:
         self,
         problem: Costs,
         solver: Method,
-        test: TestSet | OwnedTest | None = None,
+        test: TestSet | None = None,
         agent_objectives: bool = False,
         metrics: Mapping[str, Metric] | None = None,
         honest: np.ndarray | None = None,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from consensus.problems.held_out import OwnedTest, TestSet
 from consensus.problems.minibatches import Minibatches
+from consensus.problems.state import TestSet
 
 WORK = 10  # the work between two rows, in rows
 GRADIENT = 3  # the gradient of a sample's loss, in evaluations of it: one pass forwards, and backwards twice as much
@@ -96,7 +96,7 @@ class Spacing:
 def cost_of_row(
     problem: Any,  # noqa: ANN401  # a problem, or a block of its agents
     points: int,
-    test: TestSet | OwnedTest | None,
+    test: TestSet | None,
     agent_objectives: bool,
     metrics_on: Minibatches | None,
 ) -> int:
@@ -108,7 +108,7 @@ def cost_of_row(
         The problem of all agents or some.
     points : int
         Iterates that are measured: one of each agent, or the server's.
-    test : TestSet, OwnedTest or None
+    test : TestSet or None
         The test set.
     agent_objectives : bool
         Whether the objective is measured at every iterate.

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from consensus import _checks
 from consensus.data import looks
-from consensus.data.frames import Columns, as_frame, is_frame
+from consensus.data.frames import Columns, Reading, as_frame, is_frame
 from consensus.tables import readers, svmlight, tables
-from consensus.tables.readers import Reading
 from consensus.tables.svmlight import Counted
 from consensus.tables.tables import Roles, Table
 

@@ -11,14 +11,14 @@ import numpy as np
 from consensus import _checks
 from consensus._sparse import scaled
 from consensus.data import looks
-from consensus.data.frames import codes, filled
+from consensus.data.frames import Reading, codes, filled
 from consensus.data.shards import Shards, padded
 from consensus.owners.agreement import Agreement, Scaler, agree, agreed_sizes, scaler
 from consensus.owners.exchanges import Exchanges, OneProcess, Together
 from consensus.owners.own_table import OwnTable, announced
 from consensus.tables.cuts import apart, later
 from consensus.tables.pipeline import Given, Pipeline
-from consensus.tables.readers import Reading, ReadingOptions
+from consensus.tables.readers import ReadingOptions
 from consensus.tables.tables import Roles
 from topologies import _names
 

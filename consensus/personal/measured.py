@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +11,8 @@ from scipy import sparse
 from consensus.observe.measured_agents import MeasuredAgents
 from consensus.observe.metrics import squared_distances
 from consensus.observe.protocols import Method
-from consensus.problems.held_out import OwnedTest, TestSet
+from consensus.problems.held_out import OwnedTest, SharedTest
+from consensus.problems.state import TestSet
 
 
 class Personal(NamedTuple):
@@ -34,9 +35,7 @@ class Personal(NamedTuple):
         """Return the agents' points: rows of ``w`` (agents, P), with the ``mean`` (P,) where agents agree."""
         return np.asarray(np.where(self.own, w, mean))
 
-    def measures(
-        self, agents: MeasuredAgents, solver: Method, test: TestSet | OwnedTest | None, each: bool, hidden: bool
-    ) -> AtOwn:
+    def measures(self, agents: MeasuredAgents, solver: Method, test: TestSet | None, each: bool, hidden: bool) -> AtOwn:
         """Return what measures at the agents' own points."""
         return AtOwn(agents, solver, self, test, each, hidden)
 
@@ -53,7 +52,7 @@ class AtOwn:
         agents: MeasuredAgents,
         solver: Method,
         personal: Personal,
-        test: TestSet | OwnedTest | None,
+        test: TestSet | None,
         each: bool,
         hidden: bool = False,
     ) -> None:
@@ -95,9 +94,10 @@ class AtOwn:
         if (test := self.test) is None:
             return {}
         if not isinstance(test, OwnedTest):
+            shared = cast(SharedTest, test)
 
             def of(rows: slice | np.ndarray) -> np.ndarray:
-                return test.errors(points[rows], None if buffers is None else buffers[rows])
+                return shared.errors(points[rows], None if buffers is None else buffers[rows])
 
             errors = self.agents.numbers(of, len(points))
             return {"test_error": float(errors.mean()), "test_error_worst": float(errors.max())}

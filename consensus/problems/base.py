@@ -15,13 +15,11 @@ from consensus import _checks
 from consensus._rows import combined, rowwise
 from consensus.data.shards import Shards
 from consensus.problems.batch import Batch
-from consensus.problems.state import Cache, SharedProblem, Work
+from consensus.problems.state import Cache, SharedProblem, TestSet, Work
 from consensus.regularizers import L2, DifferenceOfConvex, Regularizer
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Real
-
-    from consensus.problems.held_out import OwnedTest, TestSet
 
 
 class BaseProblem(ABC):
@@ -245,7 +243,7 @@ class BaseProblem(ABC):
         """
         return self
 
-    def test_set(self, test: Any) -> TestSet | OwnedTest:  # noqa: ANN401  # arrays or frames of any library
+    def test_set(self, test: Any) -> TestSet:  # noqa: ANN401  # arrays or frames of any library
         """Return a test set with what evaluates points on it, as the ``test`` of :func:`consensus.solve`.
 
         Parameters
@@ -255,8 +253,8 @@ class BaseProblem(ABC):
 
         Returns
         -------
-        TestSet or OwnedTest
-            ``errors(w)`` are the mean errors of the rows of w.
+        TestSet
+            With ``errors(w)``, the mean errors of the rows of w; of owners with ``sums(w)``, those of each owner.
 
         Raises
         ------
@@ -348,13 +346,40 @@ class BaseProblem(ABC):
         return self._averaged(self.gradient(w, batch), w)
 
     def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
-        """Return ``x - alpha average_gradient(w, batch)`` (agents, P), computed while the gradients are in cache."""
+        """Return ``x - alpha average_gradient(w, batch)``, computed while the gradients are in cache.
+
+        Parameters
+        ----------
+        x : ndarray (agents, P)
+            Where the step begins.
+        alpha : float
+            The step size.
+        w : ndarray (agents, P)
+            The points of the gradients.
+        batch : Batch, optional
+            As in :meth:`average_gradient`.
+
+        Returns
+        -------
+        ndarray (agents, P)
+            The new points.
+        """
         return combined(1, x, -float(alpha), self.average_gradient(w, batch))
 
     def average_form(self, data_gradient: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """Return the gradients of the average form at w for known gradients of the g_i (agents, P); no work is counted.
+        """Return the gradients of the average form at w for known gradients of the g_i; no work is counted.
 
-        ``data_gradient`` lacks a nonconvex regularizer's share, and may be overwritten.
+        Parameters
+        ----------
+        data_gradient : ndarray (agents, P)
+            The gradients of the g_i without a nonconvex regularizer's share; it may be overwritten.
+        w : ndarray (agents, P)
+            The points.
+
+        Returns
+        -------
+        ndarray (agents, P)
+            The gradients.
         """
         return self._averaged(self._add_share(data_gradient, w), w)
 

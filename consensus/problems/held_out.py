@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, cast
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,24 +17,13 @@ from consensus.data.shards import Shards
 from consensus.losses import Loss
 from consensus.models import Model
 from consensus.models.passes import parts, samples_at_once
-from consensus.problems.samples import of_batches
+from consensus.problems.samples import SampleSums, of_batches
+from consensus.problems.state import TestSet
 from topologies import _names
 
-if TYPE_CHECKING:
-    from consensus.problems.problem import Problem
 
-
-class TestSet(Protocol):
-    """A test set that all agents share, as :meth:`consensus.problems.BaseProblem.test_set` returns it."""
-
-    @property
-    def samples(self) -> int:
-        """Number of test samples."""
-        ...
-
-    def digests(self) -> list[str]:
-        """Return digests of the test set, by which checkpoints know it."""
-        ...
+class SharedTest(TestSet, Protocol):
+    """A test set that all agents have."""
 
     def errors(self, w: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
         """Return the mean error of every row of ``w``, in a model with batch normalisation with these ``buffers``."""
@@ -115,7 +104,7 @@ class OwnedTest(NamedTuple):
         return np.asarray(self.weights[:, None] * errors)
 
 
-def held_out(problem: Problem, test: Any) -> HeldOut:  # noqa: ANN401  # arrays or frames of any library
+def held_out(problem: SampleSums, test: Any) -> HeldOut:  # noqa: ANN401  # arrays or frames of any library
     """Return the test set ``(X, y)``; raise ``TypeError`` or ``ValueError`` if it does not fit a problem."""
     try:
         X, y = test
@@ -141,7 +130,7 @@ def held_out(problem: Problem, test: Any) -> HeldOut:  # noqa: ANN401  # arrays 
     return HeldOut(X, y, problem.model, problem.loss, shares, problem.micro_batch)
 
 
-def owned_test(problem: Problem, test: Shards) -> OwnedTest:
+def owned_test(problem: SampleSums, test: Shards) -> OwnedTest:
     """Return the test sets in shards; raise ``TypeError`` or ``ValueError`` if they do not fit a problem."""
     if getattr(problem.model, "buffers", None) == "keep":
         raise TypeError(f"test of owners needs a consensus.Problem, whose agents keep no buffers of their own; got {problem}")

@@ -26,10 +26,10 @@ from consensus.models import Linearization, Model, linearize
 from consensus.problems.batch import Batch, checked
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
-from consensus.problems.held_out import OwnedTest, TestSet, held_out, owned_test
+from consensus.problems.held_out import held_out, owned_test
 from consensus.problems.linearizable import check_convex
 from consensus.problems.samples import SampleSums, averaged, check_sizes, has_buffers, of_batches
-from consensus.problems.state import Cache, SharedProblem
+from consensus.problems.state import Cache, SharedProblem, TestSet
 from consensus.regularizers import Regularizer
 from consensus.workers.shared_memory import SharedArray
 
@@ -315,7 +315,7 @@ class Problem(SampleSums):
         self._over_all(noted, (w, found))
         return found
 
-    def test_set(self, test: Any) -> TestSet | OwnedTest:  # noqa: ANN401  # arrays or frames of any library
+    def test_set(self, test: Any) -> TestSet:  # noqa: ANN401  # arrays or frames of any library
         return owned_test(self, test) if isinstance(test, Shards) else held_out(self, test)
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import cloudpickle
 
@@ -79,6 +79,19 @@ class Cache:
 
     def __reduce__(self) -> tuple[type[Cache], tuple[()]]:
         return Cache, ()
+
+
+class TestSet(Protocol):
+    """A test set, as :meth:`consensus.problems.BaseProblem.test_set` returns it."""
+
+    @property
+    def samples(self) -> int:
+        """Number of test samples, of all agents."""
+        ...
+
+    def digests(self) -> list[str]:
+        """Return digests of the test set, by which checkpoints know it."""
+        ...
 
 
 class SharedProblem(NamedTuple):

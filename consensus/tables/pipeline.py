@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from consensus import _checks
 from consensus._sparse import scaled
 from consensus.data import looks
-from consensus.data.frames import Classes, Columns, as_frame, codes, filled, is_frame, listed, numbers_of
+from consensus.data.frames import Classes, Columns, Reading, as_frame, codes, filled, is_frame, listed, numbers_of
 from consensus.data.samples import features
 from consensus.tables import readers, svmlight
-from consensus.tables.readers import Reading, ReadingOptions
+from consensus.tables.readers import ReadingOptions
 
 if TYPE_CHECKING:
     import pandas

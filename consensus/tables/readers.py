@@ -13,8 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from io import BytesIO
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -22,7 +21,9 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypedDict
 import numpy as np
 
 from consensus import _checks
+from consensus._columns import exact
 from consensus.data import looks
+from consensus.data.frames import Reading
 
 if TYPE_CHECKING:
     import pandas
@@ -34,67 +35,6 @@ _HEAD = 1000  # lines by which the form of a file is decided
 _ROWS = 1 << 20  # characters of these at most
 _SEPARATORS = (";", "\t", "|", ",")
 _CHANCE = 0.01  # that a first row which differs from the others is a sample like them
-
-
-@dataclass(frozen=True)
-class Reading:
-    r"""How a file of text is read, by the names that pandas has for it; None is decided by the file.
-
-    Parameters
-    ----------
-    sep : str, optional
-        What stands between cells: a character, or ``"\s+"`` for blanks.
-    decimal, thousands : str
-        The decimal point, and what stands between thousands.
-    encoding : str, optional
-        Such as ``"latin-1"``.
-    comment : str, optional
-        The character that begins a comment.
-    header : bool or sequence of str, optional
-        Whether the first line is a header; or names, for a file without one.
-    index : bool or str or int, optional
-        Whether the first column is the index of a data frame; or the column that is, by name or place.
-    na_values : sequence of str or float
-        Cells that are missing, beside empty ones and ``NA``, ``NaN``, ``N/A``, ``null``, ``?``.
-    """
-
-    sep: str | None = None
-    decimal: str = "."
-    thousands: str | None = None
-    encoding: str | None = None
-    comment: str | None = None
-    header: bool | Sequence[str] | None = None
-    index: bool | str | int | None = None
-    na_values: Sequence[str | float] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("sep", "encoding"):
-            if (value := getattr(self, name)) is not None and (not isinstance(value, str) or not value):
-                raise TypeError(
-                    f"{name} must be text, such as {';' if name == 'sep' else 'latin-1'!r}; got {_checks.shown(value)}"
-                )
-        for name in ("decimal", "thousands", "comment"):
-            value = getattr(self, name)
-            if not (isinstance(value, str) and len(value) == 1) and (value is not None or name == "decimal"):
-                raise ValueError(f"{name} must be one character; got {_checks.shown(value)}")
-        if self.decimal == self.thousands:
-            raise ValueError(f"decimal and thousands must differ; got {self.decimal!r} for both")
-        if self.encoding is not None:
-            try:
-                codecs.lookup(self.encoding)
-            except LookupError as error:
-                raise ValueError(f"encoding must be one that Python knows, such as 'latin-1'; got {self.encoding!r}") from error
-        if not isinstance(self.header, bool | None):
-            if isinstance(self.header, str) or not isinstance(self.header, Sequence):
-                raise TypeError(f"header must be True, False or a list of names; got {_checks.shown(self.header)}")
-            object.__setattr__(self, "header", tuple(map(str, self.header)))
-        if not isinstance(self.index, bool | str | int | None):
-            raise TypeError(f"index must be True, False or a column, by name or place; got {_checks.shown(self.index)}")
-        if isinstance(self.na_values, str | float | int):
-            object.__setattr__(self, "na_values", (self.na_values,))
-        if not isinstance(self.na_values, Sequence) or not all(isinstance(one, str | float | int) for one in self.na_values):
-            raise TypeError(f"na_values must be a list of text or numbers; got {_checks.shown(self.na_values)}")
-        object.__setattr__(self, "na_values", tuple(self.na_values))
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -474,14 +414,6 @@ def _check_lengths(path: Path, reading: Reading, form: _Form) -> None:
                 )
 
 
-def exact() -> dict[str, str]:
-    """Return the option for pandas to read numbers to the last bit; from 3.1 on it always does, and rejects the option."""
-    import pandas
-
-    version = tuple(map(int, pandas.__version__.split(".")[:2]))
-    return {"float_precision": "round_trip"} if version < (3, 1) else {}
-
-
 def _binary(path: Path) -> pandas.DataFrame:
     """Return the columns of a Parquet or Feather file, without an index; raise ``ValueError`` if it is damaged."""
     import pandas
@@ -496,27 +428,3 @@ def _binary(path: Path) -> pandas.DataFrame:
     except Exception as error:  # a damaged file raises any of pyarrow's own kinds, or Python's
         raise ValueError(f"{path} is not a {'Parquet' if parquet else 'Feather'} file: {error}") from error
     return frame.set_axis(list(map(str, frame.columns)), axis=1)
-
-
-def numbers(table: bytes) -> dict[str, list[int | float]]:
-    """Return the columns of a table of numbers in CSV, with a header, by name; raise ``ValueError`` with its fault."""
-    import pandas
-
-    settings: dict[str, Any] = {"header": None, "keep_default_na": False, "low_memory": False, **exact()}
-    try:
-        names = pandas.read_csv(BytesIO(table), nrows=1, dtype=str, **settings).iloc[0].tolist()
-        frame = pandas.read_csv(BytesIO(table), skiprows=1, na_values="nan", **settings)  # whose width is not the header's
-    except pandas.errors.EmptyDataError:
-        raise ValueError("it has no rows") from None
-    if len(set(names)) < len(names):
-        raise ValueError(f"names in its header come twice: {names}")
-    if len(frame.columns) != len(names):
-        raise ValueError(f"its lines have {len(frame.columns)} cells, the header {len(names)}")
-    frame.columns = names
-    for name, column in frame.items():
-        if column.dtype.kind not in "fiub":
-            found = pandas.to_numeric(column.astype(str), errors="coerce")
-            row = int(((found.isna() & column.notna()) | (found.abs() > 2**63)).argmax())
-            raise ValueError(f"line {row + 2} has no number of 64 bits in column {name!r}, but {_checks.shown(column[row])}")
-    columns: dict[str, list[int | float]] = frame.to_dict("list")
-    return columns

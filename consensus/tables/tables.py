@@ -17,6 +17,7 @@ from consensus.data import looks
 from consensus.data.frames import (
     Classes,
     Columns,
+    Reading,
     as_frame,
     categories_of,
     is_category,
@@ -27,7 +28,6 @@ from consensus.data.frames import (
     numbers_of,
 )
 from consensus.tables import readers
-from consensus.tables.readers import Reading
 
 if TYPE_CHECKING:
     import pandas

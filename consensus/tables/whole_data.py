@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
+from consensus.data.dataset import Dataset, unpacked
 from consensus.data.frames import Columns, Labelled, Target, features_of, labels
+from consensus.data.owners import numbered
 from consensus.data.samples import features as samples_features
 from consensus.data.samples import weights_of
-from consensus.owners.names import numbered
-from consensus.tables.datasets import Dataset
 
 
 class WholeData(NamedTuple):
@@ -26,17 +26,6 @@ class WholeData(NamedTuple):
     groups: np.ndarray | None
     weights: np.ndarray | None
     time: np.ndarray | None
-
-
-def unpacked(X: Any, y: Any, **given: Any) -> tuple[Any, ...]:  # noqa: ANN401  # of any library
-    """Return X and y, and for each of ``given`` what the data set ``X`` has, unless it is given."""
-    if not isinstance(X, Dataset):
-        if y is None:
-            raise TypeError(f"y must be given, or a whole data set, as consensus.datasets.load returns; got {_checks.shown(X)}")
-        return (X, y, *given.values())
-    if y is not None:
-        raise TypeError(f"y must be left out if a whole data set is given; got {_checks.shown(y)}")
-    return (X.X, X.y, *(getattr(X, name) if value is None else value for name, value in given.items()))
 
 
 def whole_data(

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import consensus
-from consensus import datasets
+from consensus import _columns, datasets
 from consensus.data import looks
 from consensus.tables import readers
 
@@ -343,5 +343,5 @@ def test_the_line_without_a_number_of_64_bits_is_named():
     for place in range(4):
         lines = [b"a", *fits[:place], b"9" * 20, *fits[place:]]
         with pytest.raises(ValueError, match=rf"^line {place + 2} has no number of 64 bits in column 'a'"):
-            readers.numbers(b"\n".join(lines))
-    assert readers.numbers(b"a\n" + b"\n".join(fits))["a"] == [int(one) for one in fits]
+            _columns.numbers(b"\n".join(lines))
+    assert _columns.numbers(b"a\n" + b"\n".join(fits))["a"] == [int(one) for one in fits]
