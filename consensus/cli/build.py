@@ -18,12 +18,8 @@ T = TypeVar("T")
 
 
 def _public(kind: Callable[[Any], bool], *modules: ModuleType) -> dict[str, Any]:
-    return {
-        name: found
-        for module in modules
-        for name, found in vars(module).items()
-        if kind(found) and name[0] != "_" and found.__module__.startswith(module.__name__) and not inspect.isabstract(found)
-    }
+    found = {name: getattr(module, name) for module in modules for name in module.__all__}
+    return {name: thing for name, thing in found.items() if kind(thing) and not inspect.isabstract(thing)}
 
 
 GRAPHS, WEIGHTS = _public(inspect.isfunction, topologies.graphs), _public(inspect.isfunction, topologies.weights)

@@ -11,7 +11,7 @@ matplotlib.use("Agg")  # writes files, also where there is no screen
 import matplotlib.pyplot as plt
 from tqdm import tqdm
 
-from consensus import datasets
+from consensus import datasets, engines
 from consensus.solve import ENGINES
 from experiments.shared import cases, results
 from experiments.shared.environment import environment
@@ -155,6 +155,6 @@ def _engine(parser, options):
     if options.workers and options.engine != "processes":
         parser.error(f"argument --workers: goes with --engine processes, not with {options.engine}")
     try:
-        return ENGINES[options.engine](**({"workers": options.workers} if options.workers else {}))
+        return getattr(engines, ENGINES[options.engine])(**({"workers": options.workers} if options.workers else {}))
     except (ImportError, ValueError) as error:
         parser.error(f"argument --engine: {error}")

@@ -25,6 +25,7 @@ EXPRESSIONS = {
     "good.X()": "X X_test",
     "good.X().reshape(4, 6, 3)": "x",
     "good.y()": "y y_test",
+    "(good.X(), good.y())": "test",
     "good.point()": "point",
     "good.outputs()": "outputs targets",
     "files.write('CSV data')": "name",
@@ -79,6 +80,7 @@ SPECIAL = {
         "codes": "np.zeros((4, 2), np.uint8)", "scale": "np.ones((4, 1))", "columns": "4", "rows": "good.w()",
     },
     "consensus.compression.Quantised.random": {"uniform": "np.full((4, 4), 0.5)"},
+    "consensus.privacy.SecureSums.masks": {"agents": "range(4)"},
     "consensus.compression.Runs": {"codes": "np.ones((4, 4), np.int64)", "unit": "np.ones((4, 2))", "rows": "good.w()"},
     "consensus.compression.Sparse": {
         "values": "np.ones((4, 2))", "indices": "np.zeros((4, 2), np.int32)", "columns": "4", "rows": "good.w()",

@@ -42,10 +42,11 @@ def script(folder, name, count, seed):
     from combinations import SCHEDULES, outcome, simple
     from every_solver import SOLVERS
 
+    from consensus import engines
     from consensus.solve import ENGINES
 
     warnings.simplefilter("ignore")
-    engine = ENGINES[name]()
+    engine = getattr(engines, ENGINES[name])()
     pairs = [(solver, number) for solver in SOLVERS for number in range(len(SCHEDULES))]
     pairs = random.Random(seed).sample(pairs, min(count, len(pairs)))
     differ = []

@@ -47,7 +47,13 @@ INNER = {
     "samples_at_once", "send", "sends_at", "setdefault", "share", "slices", "smooth_gradient", "smooth_value", "solve",
     "split", "step", "take", "union", "update", "wake", "weights", "width",
 }  # fmt: skip
-ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
+ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models", "consensus.frameworks", "consensus.deep")
+
+ALWAYS_AN_ERROR = (
+    consensus.solvers.Solver.stable_step,
+    consensus.models.DirectFeedback.jvp,
+    consensus.problems.BaseProblem.test_set,
+)
 
 
 class Target(NamedTuple):
@@ -97,7 +103,7 @@ def _methods(name, kind, ready):
         method = getattr(kind, attribute)
         if attribute.startswith("_") or attribute in INNER or not inspect.isroutine(method):
             continue
-        if method in (consensus.solvers.Solver.stable_step, consensus.models.DirectFeedback.jvp):  # always an error
+        if method in ALWAYS_AN_ERROR:
             continue
         if attribute == "gradient" and not getattr(kind, "smooth", True):
             continue
