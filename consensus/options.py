@@ -17,15 +17,12 @@ from consensus.best import from_state
 from consensus.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
-from consensus.observe.early_stopping import EarlyStopping
-from consensus.observe.keeper import Keeper
-from consensus.observe.metrics import checked_metrics
+from consensus.observe.measure import checked_metrics
 from consensus.observe.protocols import Method
 from consensus.observe.recorder import ALWAYS, ASKED_FOR, COUNTED, Recorder
 from consensus.observe.saver import Saver, check_writable
 from consensus.observe.spacing import Spacing, cost_of_row
-from consensus.observe.stop_rule import StopRule, checked_column
-from consensus.observe.stopper import Stopper
+from consensus.observe.stopping import EarlyStopping, Keeper, Stopper, StopRule, checked_column
 from consensus.problems import BaseProblem
 from consensus.problems.held_out import OwnedTest
 from consensus.problems.minibatches import as_minibatches

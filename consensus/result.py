@@ -13,7 +13,7 @@ from consensus.best import Best, packed, unpacked
 from consensus.errors import Interrupted
 from consensus.history import History
 from consensus.models import Model
-from consensus.observe.metrics import agents_mean
+from consensus.observe.measure import agents_mean
 from consensus.observe.observer import Observer
 from topologies import _names
 

@@ -15,9 +15,9 @@ from consensus._contents import digest
 from consensus.checkpoint import Checkpoint, fingerprint, known_by
 from consensus.data import Shards
 from consensus.engines import Begin, Engine
-from consensus.engines.agreement import told_here_alone
+from consensus.engines.ranks import told_here_alone
 from consensus.observe import Observer, RoundInfo
-from consensus.observe.honest import measured_agents
+from consensus.observe.measure import measured_agents
 from consensus.options import RunOptions
 from consensus.problems import BaseProblem, Minibatches
 from consensus.result import Result

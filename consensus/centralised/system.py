@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from consensus import _checks
-from consensus.observe.counts import NAMES
+from consensus.observe.gather import NAMES
 from consensus.problems import BaseProblem
 from consensus.regularizers import Regularizer
 

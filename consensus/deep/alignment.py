@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
-from consensus.observe.metrics import Metric
+from consensus.observe.measure import Metric
 from consensus.problems import Problem
 
 

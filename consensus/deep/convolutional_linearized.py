@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from consensus.models.layers_products import LayeredProducts
+from consensus.models.layers import LayeredProducts
 
 
 class ConvolutionalLinearization(LayeredProducts):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from consensus.models.layers_products import Axis, LayeredProducts
+from consensus.models.layers import Axis, LayeredProducts
 from consensus.models.mlp import MLP
 
 

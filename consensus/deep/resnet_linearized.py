@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from consensus.models.layers_linearized import LayeredLinearization
-from consensus.models.layers_protocol import ResidualLayers
+from consensus.models.layers import LayeredLinearization, ResidualLayers
 
 
 class ResidualLinearization(LayeredLinearization):

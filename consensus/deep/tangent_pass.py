@@ -9,7 +9,7 @@ import numpy as np
 from consensus import _checks
 from consensus.deep.convolutional import Convolutional
 from consensus.deep.resnet import ResNet
-from consensus.models.layers_products import ones
+from consensus.models.layers import ones
 from consensus.models.mlp import MLP
 
 

@@ -1,19 +1,52 @@
 """The base class of engines."""
 
+from __future__ import annotations
+
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, load
-from consensus.engines.agreement import told_here_alone
 from consensus.engines.protocols import Problem, Solver
+from consensus.engines.ranks import told_here_alone
 from consensus.engines.states import Begin
-from consensus.engines.whole_network import WholeNetwork
 from consensus.observe import Observer
 from topologies.schedules import ScheduleLike
+
+
+class Together(Protocol):
+    """What is needed of an engine: see :class:`consensus.engines.Engine`."""
+
+    def agreed(self) -> AbstractContextManager[object]: ...
+
+    def allgather(self, items: Iterable[Any]) -> list[Any]: ...
+
+
+class WholeNetwork:
+    """A problem of some agents with the constants of all: every process asks for them at the same time."""
+
+    def __init__(self, problem: Any, engine: Together) -> None:  # noqa: ANN401  its constants are optional
+        self._problem, self._engine = problem, engine
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._problem, name)
+
+    def lipschitz(self, w: np.ndarray | None = None) -> np.ndarray:
+        return self._collected(lambda: self._problem.lipschitz(w))
+
+    def strong_convexity(self) -> np.ndarray:
+        return self._collected(self._problem.strong_convexity)
+
+    def _collected(self, constants: Callable[[], np.ndarray]) -> np.ndarray:
+        with self._engine.agreed():  # an error on one rank is an error on all
+            own = constants()
+        return np.array(self._engine.allgather(own))
+
 
 S = TypeVar("S", bound=Solver)
 T = TypeVar("T")
@@ -94,7 +127,7 @@ class Engine(ABC):
             The observer's reason to stop early, None if all rounds were done.
         """
 
-    def resolved(self) -> "Engine":
+    def resolved(self) -> Engine:
         """Return the engine that runs: this one, unless its settings stand for another.
 
         Returns

@@ -1,11 +1,13 @@
-"""Ranks that wait for one another with a timeout, and name the ranks that are late."""
+"""Ranks: what they send each other, what they agree on, which agents they hold."""
 
 import platform
+import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,11 +15,55 @@ from consensus import _typed
 from consensus.best import Best
 from consensus.checkpoint import Checkpoint
 from consensus.checkpoint_parts import Part
-from consensus.engines.routes import routes
 from consensus.engines.transport import COLLECTED, ENDS, GOES_ON, MIXED, WAITS, LostRank, Pairs, Pending, Transport
 from consensus.errors import WorkerError
 from consensus.history import History
 from consensus.workers import waiting
+
+Step: TypeAlias = tuple[list[tuple[int, int]], list[tuple[int, int]]]
+
+
+def routes(me: int, hosts: Sequence[str]) -> list[Step]:
+    """Return what a rank receives and sends so that all ranks come to have the rows of all.
+
+    First every rank sends its rows to the ranks of its machine, and to one rank of each other machine; those pass them on.
+
+    Parameters
+    ----------
+    me : int
+        The rank.
+    hosts : sequence of str
+        The machine of each rank.
+
+    Returns
+    -------
+    list of (list of (int, int), list of (int, int))
+        For each of two steps what is received, ``(from, owner)``, and what is sent, ``(to, owner)``: the rows of the rank
+        ``owner``. Two ranks name the rows between them in the same order.
+
+    Examples
+    --------
+    >>> from consensus.engines.ranks import routes
+    >>> routes(0, ["a", "a", "b", "b"])
+    [([(1, 1), (2, 2)], [(1, 0), (2, 0)]), ([(1, 3)], [(1, 2)])]
+    >>> routes(1, ["a", "a", "a"])
+    [([(0, 0), (2, 2)], [(0, 1), (2, 1)]), ([], [])]
+    """
+    ranks = range(len(hosts))
+    members = {host: [rank for rank in ranks if hosts[rank] == host] for host in hosts}
+
+    def takes(rank: int, host: str) -> int:
+        """Return which rank of a host takes the rows of a rank elsewhere."""
+        return members[host][rank % len(members[host])]
+
+    here = [rank for rank in members[hosts[me]] if rank != me]
+    taken = {rank: takes(rank, hosts[me]) for rank in ranks if hosts[rank] != hosts[me]}
+    mine = [rank for rank, taker in taken.items() if taker == me]
+    direct = here + [takes(me, host) for host in members if host != hosts[me]]
+    first = [(rank, rank) for rank in here + mine], [(rank, me) for rank in direct]
+    passed = [(taker, rank) for rank, taker in taken.items() if taker != me], [(rank, owner) for rank in here for owner in mine]
+    return [first, passed]
+
 
 T = TypeVar("T")
 _RECORDS: _typed.Records = {kind.__name__: (kind, tuple, kind) for kind in (Best, Checkpoint, Part)}
@@ -230,3 +276,62 @@ class Ranks:
             (self._waiting.add if note == WAITS else self._waiting.discard)(rank)
             if note == ENDS:
                 self._ended.add(rank)
+
+
+_OWN = "told_here_alone"
+_ELSEWHERE = "what it calls consensus.solve with is rejected, and its own process says why,"
+
+
+@contextmanager
+def told_here_alone(owns: bool) -> Iterator[None]:
+    """Mark the errors inside if this rank ``owns`` its data: their texts may show some, and do not go to other ranks."""
+    try:
+        yield
+    except Exception as error:
+        if owns:
+            setattr(error, _OWN, True)
+        raise
+
+
+def agree(ranks: Ranks, error: Exception | None, settings: dict[str, object]) -> None:
+    """Raise on all ranks what one of them raised, and reject settings that differ, whose texts are compared.
+
+    All ranks raise their common error, or one that names the ranks of each error, or the settings that differ. An error that
+    is :func:`told_here_alone` is raised where it is; others hear that there is one.
+    """
+    own = error is not None and getattr(error, _OWN, False)
+    said = None if error is None else _ELSEWHERE if own else _text(error)
+    mine = None if error is None else (isinstance(error, TypeError), isinstance(error, ValueError), said)
+    # Objects without a text of their own print their address, another one on every rank.
+    texts = {name: re.sub(r" at 0x[0-9a-fA-F]+", "", str(value)) for name, value in settings.items()}
+    everyone = ranks.allgather((mine, texts))
+    errors = [theirs for theirs, _ in everyone]
+    if any(errors):
+        if error is not None and (own or len(set(errors)) == 1):
+            raise error
+        wrong_type, wrong_value, _ = next(filter(None, errors))
+        kind = TypeError if wrong_type else ValueError if wrong_value else RuntimeError
+        raise kind(_by_rank([theirs and theirs[2] for theirs in errors])) from error
+    common = [name for name in settings if all(name in theirs for _, theirs in everyone)]
+    columns = {name: [theirs[name] for _, theirs in everyone] for name in common}
+    differing = "; ".join(f"{name}: {_by_rank(values)}" for name, values in columns.items() if len(set(values)) > 1)
+    if differing:
+        raise ValueError(f"all ranks must call consensus.solve with the same arguments; they differ in {differing}")
+
+
+def _text(error: Exception) -> str:
+    plain = type(error) in (TypeError, ValueError)
+    return str(error) if plain else f"{type(error).__name__}: {error}"
+
+
+def _by_rank(texts: Sequence[str | None]) -> str:
+    """Return the different texts, each with its ranks; None is left out."""
+    ranks: dict[str, list[int]] = {}
+    for rank, text in enumerate(texts):
+        if text is not None:
+            ranks.setdefault(text, []).append(rank)
+    parts = []
+    for text, who in ranks.items():
+        few = ", ".join(map(str, who[:5])) + (f" and {len(who) - 5} more" if len(who) > 5 else "")
+        parts.append(f"{text} on rank{'s' * (len(who) > 1)} {few} of {len(texts)}")
+    return ", ".join(parts)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
 from consensus.frameworks.trial import Generators, tried
-from consensus.models.linearized import Linearized
+from consensus.models.linearization import Linearized
 
 _OWN = "_known", "_here", "_counts", "_plain", "_seconds", "_numbers_kept"  # what a process finds out by itself
 

@@ -15,7 +15,7 @@ from consensus import _checks
 from consensus.frameworks.base import Framework
 from consensus.frameworks.jax_compiled import Compiled, Derivatives, Function, PyTree, loaded
 from consensus.models.layout import NamedArray, layout_of
-from consensus.models.loss_methods import method_of
+from consensus.models.linear import method_of
 
 if TYPE_CHECKING:
     from jax import Array, Device

@@ -24,7 +24,7 @@ from consensus.frameworks.torch_derivatives import Derivatives
 from consensus.frameworks.torch_draws import seeded
 from consensus.frameworks.torch_gradients import ModuleGradients
 from consensus.models.layout import NamedArray
-from consensus.models.passes import fitting
+from consensus.models.linearization import fitting
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -1,29 +1,255 @@
-"""Solve the local problems to a stated accuracy, by the method that fits them."""
+"""Local problems solved to a tolerance, in double precision where single is not enough, and Newton directions."""
 
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES, for_chunks, threads
 from consensus.errors import UnfinishedWarning
-from consensus.local import double_precision
 from consensus.local.base import LocalSolution
-from consensus.local.costs import estimates, forms_jacobian
-from consensus.local.operators import Operator, chosen
+from consensus.local.envelope import accelerated, solve_by_envelope
+from consensus.local.newton import SubproblemBlock, has_prox_jvp
+from consensus.local.operators import Dense, Operator, chosen
+from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
-from consensus.local.subproblem_block import SubproblemBlock, has_prox_jvp
-from consensus.local.systems import SYSTEMS
-from consensus.problems import BaseProblem, Linearizable
+from consensus.local.systems import SYSTEMS, Primal, System, estimates, forms_jacobian
+from consensus.losses import SquaredLoss
+from consensus.problems import BaseProblem, Linearizable, has_model
 from consensus.regularizers import Regularizer
 from consensus.surrogates import Surrogate
 from consensus.surrogates.blocks import BlockModel, Blocks
 from consensus.surrogates.full import FullLinearization, ProximalModel
 from consensus.surrogates.partial import LinearizedModel
 from topologies import _names
+
+_MISSED = 1e-6  # part of the possible decrease that single precision may miss
+_CANCELLED = 1e-4  # relative error from which on the dual of a proximal problem is not worth trying
+
+
+def ill_conditioned(sub: Subproblem) -> np.ndarray:
+    """Return which agents' subproblems (agents,) are too ill-conditioned to try as they are.
+
+    Let c be the largest curvature and k the least. Where the residual is nothing but rounding, the objective may still be above
+    its least value by the residual's square times c / k, relative to the decrease that was possible. A dual solution has errors
+    of c / k times rounding.
+    """
+    rounding, ratio = np.finfo(sub.w.dtype).eps, sub.bound / sub.strong_convexity
+    dual = not sub.regularizer.quadratic and has_prox_jvp(sub.regularizer)
+    return np.asarray((np.square(10 * rounding) * ratio > _MISSED) | (dual & (rounding * ratio > _CANCELLED)))
+
+
+def minimise(
+    part: SubproblemBlock,
+    rows: np.ndarray,
+    begin: np.ndarray,
+    left: np.ndarray,
+    kind: type[System],
+    tolerance: float,
+    most: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Minimise the subproblems of the agents ``rows`` again, from ``begin`` (agents, P), with remaining residuals ``left``.
+
+    In double precision; then, if r is not quadratic, one by one by :mod:`consensus.local.envelope`.
+    Arguments and result otherwise as for :meth:`consensus.local.newton.SubproblemBlock.minimise`.
+    """
+    x, iterations, left = begin.astype(np.float64), np.zeros(len(rows), int), left.astype(np.float64)
+    if begin.dtype != np.float64:
+        sub = part.subproblem(rows, dtype=np.float64).bounded()
+        tried = ~ill_conditioned(sub)
+        if tried.any():
+            found, count, rest = part.minimise(sub, rows, kind, x, tolerance, most)
+            x, iterations, left = np.where(tried[:, None], found, x), np.where(tried, count, 0), np.where(tried, rest, left)
+    if not part.regularizer.quadratic and has_prox_jvp(part.regularizer):
+        for agent in np.flatnonzero(left > 0):
+            own, one = rows[agent : agent + 1], slice(agent, agent + 1)
+            alone = part.subproblem(own, dtype=np.float64).bounded()
+            x[one], count, left[one] = part.minimise(alone, own, kind, x[one], tolerance, most, solve_by_envelope)
+            iterations[one] += count
+    if begin.dtype != np.float64:  # rounding to single precision may undo the last of the decrease
+        rounded = x.astype(begin.dtype)
+        x = np.where(falls(sub, begin, rounded)[:, None], rounded, begin)
+    return x, iterations, left
+
+
+def falls(sub: Subproblem, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return whether (agents,) the objective at ``new`` is below that at ``old``."""
+    return _value(sub, new) < _value(sub, old)
+
+
+def _value(sub: Subproblem, x: np.ndarray) -> np.ndarray:
+    return sub.value(x, sub.operator.jvp(x - sub.w))
+
+
+_TOLERANCE, _MOST = 1e-10, 1000  # relative, and iterations of conjugate gradients where the systems are large
+
+
+class _Kept(NamedTuple):
+    """A system that all rounds have, for the agents ``rows``, and its ``at_once``."""
+
+    rows: slice
+    system: System
+    at_once: Callable[[np.ndarray], np.ndarray] | None
+
+
+def newton_directions(problem: BaseProblem, w: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
+    """Return ``(B_i + damping I)^-1 right_i`` for every agent, with B_i the Gauss-Newton matrix at w_i of ``f_i = A g_i + r``.
+
+    B_i is the Hessian where the model is linear: otherwise the curvature of the model itself is left out of it. r must be
+    quadratic, and ``damping`` > 0 unless r is strongly convex. A row is NaN where its matrix is no longer finite.
+    """
+    if not has_model(problem):
+        raise TypeError(f"Newton's directions need the curvature of a model and a loss; got {problem}")
+    key = newton_directions, damping
+    systems = problem.cache.get(key, _Systems)
+    inverses, kept = systems.inverses, systems.kept
+    directions = np.empty_like(w)
+    problem.work.solves += 1
+    if inverses is not None:
+
+        def times(rows: slice) -> None:
+            directions[rows] = (inverses[rows] @ right[rows, :, None])[:, :, 0]
+
+        for_chunks(times, len(w), right[0].nbytes * problem.parameters)
+        return directions
+    iterations = []
+    tolerance = _TOLERANCE if w.dtype == np.float64 else 1e-6
+
+    def solve(rows: slice, system: System) -> None:
+        directions[rows], taken, _ = system.solve(right[rows], np.full(rows.stop - rows.start, tolerance), _MOST)
+        iterations.append(int(taken.sum()))
+
+    def solve_again(some: slice) -> None:
+        for rows, system, at_once in kept[some]:
+            if at_once:
+                directions[rows] = at_once(right[rows])
+            else:
+                solve(rows, system)
+
+    if kept:  # of a linear model: not even its outputs are needed
+        for_chunks(solve_again, len(kept), right.nbytes * problem.parameters // len(kept))
+    else:
+        systems.keep(_made(problem, w, right, damping, tolerance, solve))
+    problem.work.iterations += sum(iterations)
+    return directions
+
+
+class _Systems:
+    """The linear systems that all rounds have: their ``inverses`` (agents, P, P) if all are kept as such, else all ``kept``."""
+
+    def __init__(self) -> None:
+        self.inverses: np.ndarray | None = None
+        self.kept: list[_Kept] = []
+
+    def keep(self, made: list[_Kept]) -> None:
+        made.sort(key=lambda one: one.rows.start)
+        inverses = [one.system.inverses for one in made if one.at_once and one.system.inverses is not None]
+        if not made or len(inverses) < len(made):
+            self.kept = made
+            return
+        self.inverses = np.concatenate(inverses)
+        for rows, system, _ in made:
+            if isinstance(system, Primal):  # it alone has inverses
+                system.factors = replace(system.factors, inverses=self.inverses[rows])  # in memory once
+
+
+def _made(
+    problem: Linearizable,
+    w: np.ndarray,
+    right: np.ndarray,
+    damping: float,
+    tolerance: float,
+    solve: Callable[[slice, System], None],
+) -> list[_Kept]:
+    """Make the systems, some agents at a time, and ``solve(rows, system)`` them; return those that all rounds have, if any."""
+    r, dense = problem.regularizer, forms_jacobian(problem)
+    costs = estimates(problem, r, problem.parameters, dense)
+    method = min(costs, key=lambda name: costs[name].operations)
+    part = SubproblemBlock(LinearizedModel(problem, w, right, problem.network_size, damping), r, slice(None), dense, right)
+    constant = problem.loss.quadratic and part.keeps(SYSTEMS[method])
+    kept = []
+
+    def chunk(rows: slice) -> None:
+        sub = part.subproblem(rows, problem.linearize(w, rows))
+        system = part.system(sub, rows, SYSTEMS[method])
+        if not (system.ready and constant):
+            system.set(sub.root(np.zeros_like(sub.outputs)), sub.strong_convexity)
+        if constant:
+            kept.append(_Kept(rows, system, system.at_once(tolerance)))
+        solve(rows, system)
+
+    for_chunks(chunk, problem.agents, *costs[method].of_agent(problem.dtype))
+    return kept
+
+
+_ITERATIONS, _FIRST_ORDER = 100, 10_000
+
+
+def low_rank(
+    V: np.ndarray,
+    tau: np.ndarray,
+    w: np.ndarray,
+    gradient: np.ndarray,
+    regularizer: Regularizer | None,
+    tolerance: float = 1e-10,
+) -> np.ndarray:
+    """Minimise ``gradient . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)`` for every agent, V (agents, P, count); return d.
+
+    Without r (None) it is the linear system (V V' + tau I) d = -gradient, by the Woodbury identity of order ``count``; with
+    a weighted sum of squares another such system. With any other r, Newton's method on the dual, of the same order, or
+    accelerated proximal gradient if r has no ``prox_jvp``; w + d then has the exact zeros that the prox of r gives, and
+    ``tolerance`` is of the residual, relative to that at d = 0.
+    """
+    dtype = w.dtype
+    # tau may be 1e-7 of V V': single precision would keep nothing of the difference.
+    V, tau, w, gradient = (np.asarray(x, np.float64) for x in (V, tau, w, gradient))
+    if regularizer is None:
+        inner = V.swapaxes(1, 2) @ V
+        np.einsum("ann->an", inner)[...] += tau[:, None]
+        coefficients = np.linalg.solve(inner, V.swapaxes(1, 2) @ gradient[:, :, None])
+        solution: np.ndarray = ((V @ coefficients)[:, :, 0] - gradient) / tau[:, None]
+        return solution.astype(dtype)
+    if regularizer.squares is not None:  # (V V' + D) d = -slope with a diagonal D: the first system for D^1/2 d
+        root, slope = np.sqrt(tau[:, None] + regularizer.squares), gradient + regularizer.squares * w
+        scaled: np.ndarray = low_rank(V / root[:, :, None], np.ones_like(tau), w, slope / root, None) / root
+        return scaled.astype(dtype)
+    d = np.empty_like(w)
+    for agent in range(len(w)):  # each is a Newton's method of its own
+        d[agent] = _proximal(
+            V[agent], float(tau[agent]), w[agent : agent + 1], gradient[agent : agent + 1], regularizer, tolerance
+        )
+    return d.astype(dtype)
+
+
+def _proximal(
+    V: np.ndarray, tau: float, w: np.ndarray, gradient: np.ndarray, regularizer: Regularizer, tolerance: float
+) -> np.ndarray:
+    rows = np.ascontiguousarray(V.T)[None]
+    zeros = np.zeros((1, rows.shape[1], 1), w.dtype)
+    ones = np.ones_like(zeros)
+    sub = Subproblem(
+        operator=Dense(rows, 1),
+        loss=SquaredLoss(),  # of outputs V' d and targets zero
+        outputs=zeros,
+        targets=zeros,
+        weights=ones[:, :, 0],
+        slopes=zeros,
+        w=w,
+        linear=gradient,
+        tau=tau,
+        regularizer=regularizer,
+        known_bound=np.array([tau + np.square(V).sum()]),
+    )
+    part = np.array([tolerance])
+    if not has_prox_jvp(regularizer):
+        return np.asarray(accelerated(sub, w, part, _FIRST_ORDER)[0][0] - w[0])
+    p, _, good = solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
+    if not good.all():
+        p, _, _ = solve_by_envelope(sub, ones, w, gradient, part, _ITERATIONS)
+    return np.asarray(p[0] - w[0])
 
 
 @dataclass(frozen=True)
@@ -166,7 +392,7 @@ class Exact:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Minimise the subproblems of ``rows``; return the minimisers, iterations and remaining residuals.
 
-        Ill-conditioned and unfinished subproblems are solved again: see :mod:`consensus.local.double_precision`.
+        Ill-conditioned and unfinished subproblems are solved again: see :mod:`consensus.local.exact`.
         """
         sub, kind, most = part.subproblem(rows, linearized), SYSTEMS[method], self.iterations
         single, proximal = sub.w.dtype != np.float64, has_prox_jvp(part.regularizer) and not part.regularizer.quadratic
@@ -176,19 +402,19 @@ class Exact:
         x = sub.w if warm is None or direct else _better(sub, warm)
         if not (single or proximal):
             return part.minimise(sub, rows, kind, x, tolerance, most)
-        ill_conditioned = double_precision.ill_conditioned(sub)
+        hard = ill_conditioned(sub)
         found, iterations, left = x, np.zeros(len(x), int), np.ones(len(x), x.dtype)
-        if not ill_conditioned.all():
+        if not hard.all():
             found, iterations, left = part.minimise(sub, rows, kind, x, tolerance, most)
             found, iterations, left = (
-                chosen(ill_conditioned, x, found),
-                np.where(ill_conditioned, 0, iterations),
-                np.where(ill_conditioned, 1, left),
+                chosen(hard, x, found),
+                np.where(hard, 0, iterations),
+                np.where(hard, 1, left),
             )
         (again,) = np.nonzero((left > 0) | (single & np.isnan(left)))
         if len(again):
             begin = np.where(np.isfinite(found).all(axis=1)[:, None], found, x)[again]
-            more = double_precision.minimise(part, rows.start + again, begin, left[again], kind, tolerance, most)
+            more = minimise(part, rows.start + again, begin, left[again], kind, tolerance, most)
             found, (found[again], count, left[again]) = found.copy(), more
             iterations[again] += count
         return found, iterations, left

@@ -1,5 +1,6 @@
-"""The linear model."""
+"""Linear models."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -7,9 +8,20 @@ import scipy.sparse as sp
 
 from consensus import _checks, kernels
 from consensus._sparse import SparseRows, canonical
-from consensus.models.layers import Layered
-from consensus.models.layers_linearized import LayeredLinearization
-from consensus.models.loss_methods import method_of
+from consensus.models.layers import Layered, LayeredLinearization
+
+
+def method_of(loss: object, name: str, *others: str) -> Callable[..., Any] | None:
+    """Return the loss's method ``name`` if it was defined together with the methods ``others``, on which it depends.
+
+    None if the loss lacks the method, or a subclass has overridden some of the others but not this one.
+    """
+
+    def owner(method: str) -> type | None:
+        return next((kind for kind in type(loss).__mro__ if method in vars(kind)), None)
+
+    defined = owner(name) is not None and all(owner(name) is owner(other) for other in others)
+    return getattr(loss, name) if defined else None
 
 
 class Linear(Layered):

@@ -1,18 +1,42 @@
-"""The first-order expansion of a model at fixed parameters."""
+"""Products with the Jacobian of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
 from consensus.models.base import Model
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+PASS_BYTES = 32 << 20  # of a pass there and back, on each core: with less, small matrices take longer
+DEVICE_BYTES = 256 << 20  # on other devices, which need many samples to be busy
+
+
+def samples_at_once(model: object, dtype: DTypeLike) -> int:
+    """Return how many samples of an agent a pass takes: by the model's own method, or by its ``widths``.
+
+    The number depends on the model alone, so that all engines add up the same parts.
+    """
+    own = getattr(model, "samples_at_once", None)
+    return int(own(dtype)) if own else fitting(2 * sum(getattr(model, "widths", (0, getattr(model, "outputs", 1)))[1:]), dtype)
+
+
+def fitting(numbers: int, dtype: DTypeLike, device: str = "cpu") -> int:
+    """Return how many samples fit that take so many numbers each, at least one."""
+    size = PASS_BYTES if device.startswith("cpu") else DEVICE_BYTES
+    return max(1, size // (max(1, numbers) * np.dtype(dtype).itemsize))
+
+
+def parts(samples: int, most: int) -> Iterator[slice]:
+    """Yield slices of at most so many samples."""
+    return (slice(start, min(start + most, samples)) for start in range(0, samples, most))
 
 
 class Linearization(Protocol):
@@ -177,3 +201,69 @@ class _Recomputed:
             gram = getattr(self.model, name)
             return lambda: np.asarray(gram(self.w, self.x))
         raise AttributeError(name)
+
+
+class FullLinearization(Linearization, Protocol):
+    """A linearization with the Jacobian and J J'."""
+
+    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
+        """Return J (agents, samples * outputs, P), or the ``columns`` in a sorted array of integers."""
+
+    def gram(self) -> np.ndarray:
+        """Return J J' (agents, samples * outputs, samples * outputs)."""
+
+
+class Linearized:
+    """The base of models with one forward pass, ``linearize(w, x)``, for every product with the Jacobian J.
+
+    Subclasses define ``linearize`` and ``_predicted(w, x)``, the outputs alone, both for blocks of agents.
+    """
+
+    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, FullLinearization]:
+        """Return ``(f(w, x), linearization)``: one forward pass for all products with the Jacobian at w.
+
+        For w (agents, P) and x (agents, samples, ...); the second is a :class:`consensus.models.Linearization`.
+        """
+        raise NotImplementedError
+
+    def _predicted(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return the outputs f(w, x) (agents, samples, outputs).
+
+        Without the axis of agents for one point w (P,) and its x (samples, ...).
+        """
+        w, x = _checks.floats("w", w), self._numbers(x)
+        if w.ndim == 1:
+            return np.asarray(self.predict(w[None], x[None])[0])
+        few = self.samples_at_once(w.dtype) if x.ndim > 2 else 0
+        if not few or x.shape[1] <= few:
+            return self._predicted(w, x)
+        outputs: np.ndarray = np.concatenate([self._predicted(w, x[:, some]) for some in parts(x.shape[1], few)], axis=1)
+        return outputs
+
+    def samples_at_once(self, dtype: DTypeLike) -> int:
+        """Return how many samples of an agent one pass takes at most; more are worked in several, in bounded memory."""
+        numbers = 2 * sum(getattr(self, "widths", (0, 1))[1:])
+        return fitting(numbers, dtype, getattr(self, "device", "cpu"))
+
+    def _numbers(self, x: ArrayLike) -> np.ndarray:
+        """Return ``x`` as an array of features."""
+        return _checks.floats("x", x)
+
+    def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return J' u (agents, P), for u (agents, samples, outputs)."""
+        return self.linearize(w, x)[1].vjp(u)
+
+    def jvp(self, w: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return J v (agents, samples, outputs), for v (agents, P)."""
+        return self.linearize(w, x)[1].jvp(v)
+
+    def jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return the Jacobian J (agents, samples * outputs, P), with the outputs of a sample in neighbouring rows."""
+        return self.linearize(w, x)[1].jacobian()
+
+    def gram(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return J J' (agents, samples * outputs, samples * outputs), the products of the rows of J."""
+        return self.linearize(w, x)[1].gram()

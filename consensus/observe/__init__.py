@@ -4,12 +4,9 @@ from typing import TYPE_CHECKING
 
 from consensus._elsewhere import elsewhere
 from consensus.observe.callbacks import RoundInfo
-from consensus.observe.counts import total
-from consensus.observe.due import Due
-from consensus.observe.early_stopping import EarlyStopping
-from consensus.observe.gather import Gather
-from consensus.observe.gathered import Decision, Gathered
-from consensus.observe.observer import Observer
+from consensus.observe.gather import Gather, total
+from consensus.observe.observer import Decision, Due, Gathered, Observer
+from consensus.observe.stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from consensus.deep.alignment import alignment as alignment

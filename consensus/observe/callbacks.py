@@ -9,7 +9,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.history import History
-from consensus.observe.metrics import call, check_function, read_only
+from consensus.observe.measure import call, check_function, read_only
 from consensus.problems.base import BaseProblem
 
 

@@ -1,8 +1,8 @@
-"""How an engine gathers blocks of agents for the observer."""
+"""How an engine gathers blocks of agents for the observer: sums, counts, rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -13,6 +13,83 @@ from consensus.observe.protocols import Masks
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped, UInt64
+
+_NUMBERS = 1 << 14  # of rows that are added at a time: they stay in a core's cache
+_WIDE = 1 << 11  # numbers in a row, from which a loop over rows in Python costs nothing
+
+
+def added(total: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return ``total + rows[0] + rows[1] + ...``, added one after the other.
+
+    Because the order is that of the rows, a sum that one process begins and others go on with has the bits of one process that
+    has all rows. (NumPy adds rows like this, too, unless they hold one number.)
+
+    Parameters
+    ----------
+    total : ndarray (P,)
+        The sum so far.
+    rows : ndarray (agents, P)
+        What is added to it.
+
+    Returns
+    -------
+    ndarray (P,)
+        The sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.observe.gather import added
+    >>> rows = np.random.default_rng(0).standard_normal((1000, 3))
+    >>> first = added(np.zeros(3), rows[:317])
+    >>> bool((added(first, rows[317:]) == added(np.zeros(3), rows)).all())
+    True
+    """
+    width = len(total)
+    if width == 1:  # a column, whose sum NumPy would split
+        return np.add.accumulate(np.concatenate([total, rows[:, 0]]))[-1:]
+    if width >= _WIDE:
+        total = total.copy()
+        for row in rows:
+            total += row
+        return total
+    few = _NUMBERS // max(1, width)
+    for first in range(0, len(rows), few):
+        part = rows[first : first + few]
+        both = np.empty((1 + len(part), width), total.dtype)  # row after row, whatever the order of a user's array
+        both[0], both[1:] = total, part
+        total = both.sum(axis=0)
+    return total
+
+
+NAMES = ("exchanges", "messages", "floats", "bytes", "gradients", "samples", "solves", "iterations", "unfinished")
+BETWEEN_HOSTS = "bytes_between_hosts"  # only where agents are on several machines
+# The others are the same in all blocks.
+_SUMMED = ("messages", "floats", "bytes", BETWEEN_HOSTS, "samples", "iterations", "unfinished")
+
+
+def total(counts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the counts of the network from those of its blocks of agents.
+
+    Parameters
+    ----------
+    counts : sequence of dict
+        Counts of each block by name, in the order of the agents.
+
+    Returns
+    -------
+    dict
+        Sums over the blocks, or the common value of counts that are those of each agent.
+
+    Examples
+    --------
+    >>> from consensus.observe import total
+    >>> total([{"exchanges": 3, "messages": 10}, {"exchanges": 3, "messages": 14}])
+    {'exchanges': 3, 'messages': 24}
+    """
+    whole = {name: sum(block[name] for block in counts) if name in _SUMMED else first for name, first in counts[0].items()}
+    return whole | ({"traffic": np.concatenate([block["traffic"] for block in counts])} if "traffic" in whole else {})
+
 
 Result = TypeVar("Result")
 

@@ -1,8 +1,9 @@
-"""The observer, which engines call at due rounds: it records, decides when to stop and saves."""
+"""What is recorded, when a run stops, and what callbacks see: an engine reports its rounds to an observer."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -12,16 +13,176 @@ from consensus.best import with_state
 from consensus.checkpoint import Checkpoint
 from consensus.history import History
 from consensus.observe.callbacks import Callback, RoundInfo, first_reason
-from consensus.observe.counts import BETWEEN_HOSTS
-from consensus.observe.due import Due
-from consensus.observe.gather import Gather, Whole
-from consensus.observe.gathered import Decision, Gathered
-from consensus.observe.keeper import Keeper
+from consensus.observe.gather import BETWEEN_HOSTS, Gather, Whole
 from consensus.observe.protocols import Costs
 from consensus.observe.recorder import Recorder
 from consensus.observe.saver import Saver
 from consensus.observe.spacing import Spacing
-from consensus.observe.stopper import Stopper
+from consensus.observe.stopping import Keeper, Stopper
+
+
+@dataclass
+class Due:
+    """The rounds that are observed: a row is recorded at the ``next`` one and at the last.
+
+    The observer sets ``next`` whenever it has recorded a row. A copy in another process has to be told of it.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds of the run.
+    saves : int or None
+        A checkpoint is written after every so many rounds and at the last; None: never.
+    every : int or None
+        The distance of two rows, if it is fixed.
+    next : int
+        The next round of which a row is recorded.
+    each : bool
+        Whether all rounds are observed, for callbacks and bounds.
+
+    Examples
+    --------
+    >>> from consensus.observe import Due
+    >>> due = Due(rounds=25, saves=10)
+    >>> due.next = 4
+    >>> [round for round in range(1, 26) if due(round)]
+    [4, 10, 20, 25]
+    """
+
+    rounds: int
+    saves: int | None = None
+    every: int | None = None
+    next: int = 0
+    each: bool = False
+
+    def recorded(self, round: int) -> bool:
+        """Return whether a row is recorded at a round: the next one, or one that an engine reached instead.
+
+        Parameters
+        ----------
+        round : int
+            Number of rounds done.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+        """
+        return round >= self.next or round == self.rounds  # engines without rounds may pass the next one
+
+    def saved(self, round: int) -> bool:
+        """Return whether a checkpoint is written at a round.
+
+        Parameters
+        ----------
+        round : int
+            Number of rounds done.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+        """
+        return self.saves is not None and (round % self.saves == 0 or round == self.rounds)
+
+    def passed(self, round: int) -> int | None:
+        """Return the newest round up to this one of which a row is due, for engines that may pass one; None if there is none.
+
+        Parameters
+        ----------
+        round : int
+            Number of rounds done.
+
+        Returns
+        -------
+        int or None
+            The round.
+        """
+        if round >= self.rounds:
+            return self.rounds
+        if round < self.next:
+            return None
+        return round if self.every is None else round - round % self.every
+
+    def __call__(self, round: int) -> bool:
+        if (
+            self.each or round == self.next or round == self.rounds
+        ):  # not by the two methods, because it is called in every round
+            return True
+        return self.saves is not None and round % self.saves == 0
+
+
+class Gathered(NamedTuple):
+    """A round of the whole network, as an engine reports it.
+
+    Attributes
+    ----------
+    round : int
+        Number of rounds done.
+    w : ndarray (A, P)
+        Iterates of all agents; of those of this process, if processes observe together.
+    report : ndarray (A, columns) or None
+        Numbers for the columns of the solver, if it has any.
+    counts : dict
+        Counts of this run, and the ``traffic`` (A,) of each agent, or with a server the ``bytes_busiest`` of a machine.
+    seconds : float
+        Seconds spent in rounds.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.engines import Stacked, StackedNetwork
+    >>> from consensus.observe import Gathered
+    >>> class OnlyTheStart(Stacked):
+    ...     def run(self, problem, schedule, solver, begin, rounds, observer):
+    ...         network = StackedNetwork(schedule, problem.dtype)
+    ...         counts = network.counts | problem.work.counts | {"traffic": network.traffic}
+    ...         observer.see(Gathered(0, begin.numbers["w"], None, counts, seconds=0.0))
+    ...         return "only the start is wanted"
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> solver = consensus.solvers.DGD(0.1)
+    >>> result = consensus.solve(problem, topologies.ring(3), solver, rounds=9, start=np.ones(1), engine=OnlyTheStart())
+    >>> result.history["objective"].tolist(), result.reason
+    ([3.0], 'only the start is wanted')
+    """
+
+    round: int
+    w: np.ndarray
+    report: np.ndarray | None
+    counts: dict[str, Any]
+    seconds: float
+
+
+class Decision(NamedTuple):
+    """The answer of the observer to an engine.
+
+    Attributes
+    ----------
+    reason : str or None
+        Reason to stop.
+    save : bool
+        Whether the engine passes the state of all agents to :meth:`Observer.save`.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.engines import Stacked, StackedNetwork
+    >>> from consensus.observe import Gathered
+    >>> class OnlyTheStart(Stacked):
+    ...     def run(self, problem, schedule, solver, begin, rounds, observer):
+    ...         network = StackedNetwork(schedule, problem.dtype)
+    ...         counts = network.counts | problem.work.counts | {"traffic": network.traffic}
+    ...         decision = observer.see(Gathered(0, begin.numbers["w"], None, counts, seconds=0.0))
+    ...         print(decision)
+    ...         return decision.reason
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> result = consensus.solve(
+    ...     problem, topologies.ring(3), rounds=9, engine=OnlyTheStart(), callbacks=[lambda info: "enough"])
+    Decision(reason='enough', save=False)
+    """
+
+    reason: str | None
+    save: bool
 
 
 class Observer:

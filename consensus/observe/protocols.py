@@ -109,7 +109,7 @@ class Personal(Protocol):
         ...
 
     def measures(self, agents: Any, solver: Any, test: Any, each: bool, hidden: bool) -> Measures:  # noqa: ANN401  # as AtMean
-        """Return what measures at these points, with the arguments of :class:`consensus.observe.at_mean.AtMean`."""
+        """Return what measures at these points, with the arguments of :class:`consensus.observe.measure.AtMean`."""
         ...
 
 

@@ -8,11 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from consensus.history import History
-from consensus.observe.at_mean import AtMean
-from consensus.observe.counts import BETWEEN_HOSTS, NAMES
-from consensus.observe.gather import Gather, Whole
-from consensus.observe.measured_agents import MeasuredAgents
-from consensus.observe.metrics import Metric, measure
+from consensus.observe.gather import BETWEEN_HOSTS, NAMES, Gather, Whole
+from consensus.observe.measure import AtMean, MeasuredAgents, Metric, measure
 from consensus.observe.protocols import Costs, Measures, Method, Personal
 from consensus.problems import Problem
 from consensus.problems.held_out import OwnedTest

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy import sparse
 
-from consensus.observe.measured_agents import MeasuredAgents
-from consensus.observe.metrics import squared_distances
+from consensus.observe.measure import MeasuredAgents, squared_distances
 from consensus.observe.protocols import Method
 from consensus.problems.held_out import OwnedTest, SharedTest
 from consensus.problems.state import TestSet

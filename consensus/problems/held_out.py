@@ -16,7 +16,7 @@ from consensus.data.samples import arrays
 from consensus.data.shards import Shards
 from consensus.losses import Loss
 from consensus.models import Model
-from consensus.models.passes import parts, samples_at_once
+from consensus.models.linearization import parts, samples_at_once
 from consensus.problems.samples import SampleSums, of_batches
 from consensus.problems.state import TestSet
 from topologies import _names

@@ -18,7 +18,7 @@ from consensus.data import Shards
 from consensus.kernels.fused import FusedSums, Prepared
 from consensus.losses.base import Loss
 from consensus.models import Model, linearize
-from consensus.models.passes import parts, samples_at_once
+from consensus.models.linearization import parts, samples_at_once
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
 from consensus.problems.state import Cache

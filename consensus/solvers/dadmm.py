@@ -9,7 +9,7 @@ import numpy as np
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.local import Exact
-from consensus.local.newton_directions import newton_directions
+from consensus.local.exact import newton_directions
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.base import Solver, settled
 from consensus.solvers.bounds import middle_curvature, slowness, steepest

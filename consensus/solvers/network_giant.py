@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from consensus import _checks
 from consensus.communication.network import Network
-from consensus.local.newton_directions import newton_directions
+from consensus.local.exact import newton_directions
 from consensus.problems import BaseProblem
 from consensus.solvers.needs import Needs
 from consensus.solvers.states import TrackingSolver, TrackingState

@@ -6,7 +6,7 @@ from typing import Self
 
 from consensus import _checks
 from consensus.communication.network import Network
-from consensus.local.newton_directions import newton_directions
+from consensus.local.exact import newton_directions
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.base import settled
 from consensus.solvers.bounds import is_linear, middle_curvature, slowness, spread, steepest

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 import consensus
 from consensus._parallel import one_blas_thread
-from consensus.local import Exact, semismooth_systems
+from consensus.local import Exact, semismooth
 from consensus.surrogates import PartialLinearization
 
 SIZES = (1, 10, 100, 1000, 10_000, 100_000, 1_000_000)
@@ -37,7 +37,7 @@ def runs(problem, model):
 
     def solve(local, costs=None):
         problem.cache.clear()
-        with mock.patch.object(semismooth_systems.Systems, "costs", costs or semismooth_systems.Systems.costs):
+        with mock.patch.object(semismooth.Systems, "costs", costs or semismooth.Systems.costs):
             local.solve(model, np.zeros_like(model.w), problem.regularizer)
 
     found = {"chosen": lambda: solve(Exact())}
@@ -45,7 +45,7 @@ def runs(problem, model):
         n, P = problem.shards.targets.size, problem.parameters
         orders = {"primal": P, "dual": n, "iterative": 0}
         return found | {way: functools.partial(solve, Exact(way)) for way, order in orders.items() if order <= MOST}
-    predicted = semismooth_systems.Systems.costs
+    predicted = semismooth.Systems.costs
     asked = {way: [] for way in WAYS}
 
     def only(systems, z, way):

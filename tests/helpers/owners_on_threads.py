@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from ranks_on_threads import together
 
 from consensus.data import own
-from consensus.engines.agreement import agree
+from consensus.engines.ranks import agree
 from consensus.workers.blocks import blocks_of
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import consensus
 from consensus.engines import Begin, StackedNetwork, ranks, run_rounds
-from consensus.engines.halo import HaloNetwork
+from consensus.engines.rank_engine import HaloNetwork
 from consensus.observe import total
 from consensus.workers.blocks import blocks_of
 

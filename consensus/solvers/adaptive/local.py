@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from consensus.local.low_rank import low_rank
+from consensus.local.exact import low_rank
 from consensus.problems import Linearizable, has_model
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive import gauss_newton

@@ -8,7 +8,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication.network import Network
-from consensus.local.low_rank import low_rank
+from consensus.local.exact import low_rank
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.adaptive import curvature, judging, standardised
 from consensus.solvers.adaptive.averaging import ROUNDS, Inputs, Memory, Pace, average

@@ -14,7 +14,7 @@ from turns import in_turn
 import consensus
 import topologies
 from consensus.compression import IntegerRows
-from consensus.engines.halo import HaloNetwork
+from consensus.engines.rank_engine import HaloNetwork
 from consensus.engines.stacked import StackedNetwork
 from consensus.workers.blocks import blocks_of
 

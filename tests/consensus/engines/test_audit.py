@@ -15,9 +15,8 @@ import consensus
 import topologies
 from consensus.communication import Messages
 from consensus.engines import Processes, Stacked
-from consensus.engines.all_ranks import AllRanks
-from consensus.engines.halo import HaloNetwork
-from consensus.engines.shared import SharedState
+from consensus.engines.processes import SharedState
+from consensus.engines.rank_engine import AllRanks, HaloNetwork
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD, PowerGossip
 from consensus.workers.blocks import blocks_by_load, blocks_of

@@ -14,7 +14,7 @@ import pytest
 from engine_harness import MARK, assert_same, environment, living, wait_for
 
 import consensus
-from consensus.engines import Processes, parent
+from consensus.engines import Processes, processes
 from consensus.solvers import DGD
 
 CASES = engine_cases.special()
@@ -32,7 +32,7 @@ def plain():
 
 @pytest.fixture(autouse=True)
 def nobody_stays(monkeypatch):
-    monkeypatch.setattr(parent, "_ENDING", 60.0)  # on a busy machine, too, workers are ready in time
+    monkeypatch.setattr(processes, "_ENDING", 60.0)  # on a busy machine, too, workers are ready in time
     yield
     assert workers() == []
 
@@ -123,7 +123,7 @@ def test_killed_workers_are_replaced(during, plain, forked):
 
 @pytest.mark.slow
 def test_workers_that_hang_are_replaced(plain, forked, monkeypatch):
-    monkeypatch.setattr(parent, "_ENDING", 0.5)
+    monkeypatch.setattr(processes, "_ENDING", 0.5)
 
     class Hangs(DGD):
         def step(self, problem, network, state):
@@ -195,7 +195,7 @@ def test_a_block_is_entered_once_at_a_time_and_may_be_entered_again(plain, forke
 
 SCRIPT = """
 import signal, time, engine_cases
-from consensus.engines import Processes
+from consensus.engines import Processes, processes
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Processes(2) as engine:
     engine_cases.special()["functions, DGD"].run(engine=engine)

@@ -11,8 +11,8 @@ from ranks_on_threads import together
 import consensus
 import topologies
 from consensus import _arguments
-from consensus.engines import all_ranks
-from consensus.engines.all_ranks import AllRanks
+from consensus.engines import rank_engine
+from consensus.engines.rank_engine import AllRanks
 from consensus.engines.states import Begin
 from consensus.solvers import GradientTracking
 
@@ -58,7 +58,7 @@ def test_one_start_for_all_agents_is_in_memory_once():
 
 @pytest.mark.parametrize("size", [1, 100, 10_000])
 def test_parts_are_the_rows_in_their_order(size, monkeypatch):
-    monkeypatch.setattr(all_ranks, "_PART_BYTES", size)
+    monkeypatch.setattr(rank_engine, "_PART_BYTES", size)
     for parts in on_threads(lambda gather, block: list(gather.parts(block))):
         assert max(map(len, parts)) == max(1, min(7, size // 32))
         np.testing.assert_array_equal(np.concatenate(parts), ROWS)

@@ -16,7 +16,7 @@ from consensus import checkpoint, checkpoint_parts
 from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, load
 from consensus.engines import rank_files
-from consensus.engines.agreement import agree
+from consensus.engines.ranks import agree
 from consensus.workers.blocks import blocks_of
 
 AGENTS = 7

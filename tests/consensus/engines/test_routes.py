@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from consensus.asynchronous.post import ANSWER, COUNT, MAIL, ORDER
-from consensus.engines.routes import routes
+from consensus.engines.ranks import routes
 from consensus.engines.transport import COLLECTED, MIXED, NOTES, UNEVEN
 
 

@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from consensus.local.low_rank import low_rank
+from consensus.local.exact import low_rank
 from consensus.regularizers import L1, L2, Box, ElasticNet, GroupL1, L2Ball, NonNegative, WeightedElasticNet
 
 SIZES = [(1, 1), (6, 2), (6, 6), (30, 5), (5, 12)]  # P and the columns of V

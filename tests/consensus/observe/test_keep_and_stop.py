@@ -8,8 +8,7 @@ import pytest
 
 import consensus
 import topologies
-from consensus.observe.keeper import Keeper
-from consensus.observe.stop_rule import StopRule
+from consensus.observe.stopping import Keeper, StopRule
 from consensus.solvers import DGD
 
 NETWORK = topologies.ring(4)

@@ -7,10 +7,10 @@ from problems import problem
 import consensus
 import topologies
 from consensus.observe import Due, total
-from consensus.observe.counts import NAMES
-from consensus.observe.metrics import agents_mean, squared_distances
+from consensus.observe.gather import NAMES
+from consensus.observe.measure import agents_mean, squared_distances
 from consensus.observe.recorder import Recorder
-from consensus.observe.stopper import Stopper
+from consensus.observe.stopping import Stopper
 from consensus.solvers import DGD
 
 RING = topologies.ring(6)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from consensus.observe.metrics import agents_mean, begun, mean_of
-from consensus.observe.sums import added
+from consensus.observe.gather import added
+from consensus.observe.measure import agents_mean, begun, mean_of
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

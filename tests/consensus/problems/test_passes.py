@@ -12,7 +12,7 @@ from torch import nn
 import consensus
 import topologies
 from consensus.data import LazyShards
-from consensus.models.passes import PASS_BYTES
+from consensus.models.linearization import PASS_BYTES
 from consensus.problems import LazyProblem
 from consensus.solvers import DGD
 

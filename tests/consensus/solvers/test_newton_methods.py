@@ -7,7 +7,7 @@ from quadratics import NETWORKS, dense, hessians, iteration_matrix, quadratic, t
 from steps_by_hand import MLP, SCHEDULES, states
 
 import consensus
-from consensus.local.newton_directions import newton_directions
+from consensus.local.exact import newton_directions
 from consensus.solvers import NetworkGIANT, NewtonTracking, check_needs
 
 

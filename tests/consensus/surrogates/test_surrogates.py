@@ -6,7 +6,7 @@ from local_problems import LOSSES, TAU, centre, local_problem, objective
 
 import consensus
 import topologies
-from consensus.local.subproblem_block import SubproblemBlock
+from consensus.local.newton import SubproblemBlock
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 SURROGATES = [
