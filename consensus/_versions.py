@@ -7,7 +7,7 @@ from importlib import metadata
 
 import consensus
 from consensus import kernels
-from consensus._parallel import cores
+from consensus._arrays.parallel import cores
 
 NEEDED = ("numpy", "scipy", "networkx", "cvxpy", "scikit-learn", "matplotlib", "pandas")
 OPTIONAL = {"mpi4py": "mpi", "pyarrow": "parquet", "safetensors": "safetensors", "cryptography": "secure"}

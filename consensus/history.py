@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from consensus import _checks
+from consensus._arrays.files import whole
 from consensus._columns import check_name, check_value, fits, numbers, plain
-from consensus._files import whole
 
 if TYPE_CHECKING:
     import pandas

@@ -10,9 +10,10 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from consensus import _checks, _progress
+from consensus import _checks
+from consensus._arrays import progress as _progress
+from consensus._arrays.files import Hold
 from consensus._contents import digest
-from consensus._files import Hold
 from consensus.best import from_state
 from consensus.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from consensus._files import whole
+from consensus._arrays.files import whole
 from consensus._npz import claims
 from consensus.history import History
 

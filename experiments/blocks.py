@@ -5,7 +5,7 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from consensus import _parallel
+from consensus._arrays import parallel as _parallel
 from consensus.history import History
 from consensus.local import Exact
 from consensus.solvers import NEXT

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.asynchronous.arcs import Arcs, arcs_of
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.blocks import Blocks

@@ -14,7 +14,7 @@ import cloudpickle
 import numpy as np
 
 from consensus import _checks
-from consensus._parallel import cores
+from consensus._arrays.parallel import cores
 from consensus.asynchronous.arcs import arcs_of
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.board import Board

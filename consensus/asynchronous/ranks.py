@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.asynchronous.arcs import arcs_of
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.first_rank import FirstRank

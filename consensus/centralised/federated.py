@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consensus import _checks
-from consensus._streams import stream
+from consensus._arrays.streams import stream
 from consensus.centralised.system import Advance, S, System, Traffic
 from consensus.privacy.fixed_point import SecureSums
 from consensus.privacy.keys import KEY

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._streams import stream
+from consensus._arrays.streams import stream
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.rows import drawn
 from consensus.problems import LazyProblem, Problem

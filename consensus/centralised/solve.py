@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _arguments, _checks
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.centralised.system import S, System, Traffic, whole_problem
 from consensus.checkpoint import Checkpoint, fingerprint
 from consensus.communication.states import flatten, rebuild

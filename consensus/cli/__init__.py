@@ -9,7 +9,7 @@ from functools import partial
 
 import consensus
 from consensus import _checks
-from consensus._progress import logged
+from consensus._arrays.progress import logged
 from consensus._versions import info
 from consensus.cli.config import Config, ConfigError
 from consensus.cli.run import all_done, run

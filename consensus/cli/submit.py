@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from consensus import _checks
-from consensus._progress import logged
+from consensus._arrays.progress import logged
 from consensus.cli.build import attempt
 from consensus.cli.config import Config
 from consensus.cli.run import Folder, all_done, begun, check, output, run

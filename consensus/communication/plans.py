@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
-from consensus._rows import multiplication
+from consensus._arrays.rows import multiplication
 from topologies.schedules import ScheduleLike
 
 _KEPT = 64  # plans, by the schedule's key,

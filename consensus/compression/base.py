@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from consensus import _checks
-from consensus._streams import stream
+from consensus._arrays.streams import stream
 from consensus.communication import Packed
 from consensus.problems import BaseProblem
 

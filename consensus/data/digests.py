@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from consensus._sparse import SparseRows
+from consensus._arrays.sparse import SparseRows
 from consensus.data.shards import Shards
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus._sparse import canonical
+from consensus._arrays.sparse import canonical
 
 _SMALL = ("uint8", "int8", "uint16", "int16", "float16")  # float32 holds their numbers exactly
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus._sparse import SparseRows
+from consensus._arrays.sparse import SparseRows
 from consensus.data.frames import Classes, Columns, alike, complete
 from consensus.data.frames import labels as coded
 from consensus.data.samples import arrays, weights_of

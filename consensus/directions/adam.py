@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus._rows import combined, rowwise
+from consensus._arrays.rows import combined, rowwise
 from consensus.directions.base import Direction
 from consensus.problems import BaseProblem
 

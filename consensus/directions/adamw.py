@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus._rows import combined, rowwise
+from consensus._arrays.rows import combined, rowwise
 from consensus.directions.adam import Adam, AdamState
 from consensus.problems import BaseProblem
 from consensus.regularizers import L2

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from consensus._rows import rowwise
+from consensus._arrays.rows import rowwise
 from consensus.directions.base import Direction, as_direction
 from consensus.problems import BaseProblem
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._rows import combined
+from consensus._arrays.rows import combined
 from consensus.directions.base import Direction
 from consensus.problems import BaseProblem
 

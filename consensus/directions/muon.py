@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus._parallel import for_chunks
-from consensus._rows import combined, empty
+from consensus._arrays.parallel import for_chunks
+from consensus._arrays.rows import combined, empty
 from consensus.directions.adam import Adam, AdamState
 from consensus.directions.adamw import AdamW, as_decay, check_decay, decayed
 from consensus.directions.base import Direction

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from consensus._files import Hold
+from consensus._arrays.files import Hold
 from consensus.checkpoint import Checkpoint, load
 from consensus.engines.protocols import Problem, Solver
 from consensus.engines.ranks import told_here_alone

@@ -22,7 +22,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from consensus import _checks
-from consensus._parallel import cores, keep_freed_memory
+from consensus._arrays.parallel import cores, keep_freed_memory
 from consensus.communication.block import BlockNetwork
 from consensus.communication.plans import Plan
 from consensus.communication.states import flatten, joined

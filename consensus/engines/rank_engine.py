@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from consensus import _checks
-from consensus._files import Hold
+from consensus._arrays.files import Hold
 from consensus.checkpoint import Checkpoint, write
 from consensus.communication.block import BlockNetwork
 from consensus.communication.codec import Codec

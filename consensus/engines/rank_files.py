@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from consensus import checkpoint_parts
-from consensus._files import Held, Hold
+from consensus._arrays.files import Held, Hold
 from consensus.checkpoint import Checkpoint, read, saved_at, write
 from consensus.checkpoint_parts import Part
 from consensus.engines.ranks import Ranks

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from consensus import _typed
+from consensus._arrays import typed as _typed
 from consensus.best import Best
 from consensus.checkpoint import Checkpoint
 from consensus.checkpoint_parts import Part
@@ -74,7 +74,7 @@ _FORWARDING = 0.2  # seconds for mpiexec or torchrun to pass on the output
 
 
 def pack(value: object) -> bytes:
-    """Return a value as ranks send it: see :func:`consensus._typed.pack`; they know histories and checkpoints, too."""
+    """Return a value as ranks send it: see :func:`consensus._arrays.typed.pack`; they know histories and checkpoints, too."""
     return _typed.pack(value, _RECORDS)
 
 

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from consensus._parallel import one_blas_thread
-from consensus._rows import kept_memory
+from consensus._arrays.parallel import one_blas_thread
+from consensus._arrays.rows import kept_memory
 from consensus.communication.block import BlockNetwork
 from consensus.communication.states import flatten
 from consensus.engines.protocols import Problem, Solver, State

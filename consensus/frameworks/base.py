@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
-from consensus._parallel import CHUNK_BYTES
+from consensus._arrays.parallel import CHUNK_BYTES
 from consensus.frameworks.trial import Generators, tried
 from consensus.models.linearization import Linearized
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks, _extras
-from consensus._files import whole
+from consensus._arrays.files import whole
 from consensus.models.base import Model
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from consensus import _checks
-from consensus._parallel import CHUNK_BYTES
+from consensus._arrays.parallel import CHUNK_BYTES
 from consensus.frameworks._torch import one_thread
 from consensus.frameworks.together import most_together
 from consensus.frameworks.torch_aligned import LINE, aligned

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus._rows import pooled
+from consensus._arrays.rows import pooled
 from consensus.frameworks.torch_checks import batch_norms
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus._parallel import CHUNK_BYTES, for_chunks, threads
+from consensus._arrays.parallel import CHUNK_BYTES, for_chunks, threads
 from consensus.errors import UnfinishedWarning
 from consensus.local.base import LocalSolution
 from consensus.local.envelope import accelerated, solve_by_envelope

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from consensus import _blas
+from consensus._arrays import blas as _blas
 
 
 class Operator(Protocol):

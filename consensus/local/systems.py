@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
-from consensus import _blas
-from consensus._parallel import CHUNK_BYTES
+from consensus._arrays import blas as _blas
+from consensus._arrays.parallel import CHUNK_BYTES
 from consensus.local.operators import (
     Operator,
     jacobian,
@@ -79,7 +79,7 @@ class Estimate(NamedTuple):
     together: int = 1
 
     def of_agent(self, dtype: np.dtype) -> tuple[int, float, int]:
-        """Return ``(bytes, operations, streamed)`` for :func:`consensus._parallel.for_chunks`."""
+        """Return ``(bytes, operations, streamed)`` for :func:`consensus._arrays.parallel.for_chunks`."""
         size = self.numbers * dtype.itemsize
         together = max(1, min(self.together, _ROOM // max(1, size)))
         return size, self.operations, max(0, size - CHUNK_BYTES // together) if together > 1 else 0

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks, kernels
-from consensus._sparse import SparseRows, canonical
+from consensus._arrays.sparse import SparseRows, canonical
 from consensus.models.layers import Layered, LayeredLinearization
 
 

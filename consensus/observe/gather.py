@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from consensus._files import Hold
+from consensus._arrays.files import Hold
 from consensus.checkpoint import Checkpoint, write
 from consensus.observe.protocols import Masks
 

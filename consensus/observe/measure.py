@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 
 from consensus import _checks
+from consensus._arrays.parallel import for_chunks
+from consensus._arrays.rows import rowwise
 from consensus._columns import check_name
-from consensus._parallel import for_chunks
-from consensus._rows import rowwise
 from consensus.observe.gather import Gather, added
 from consensus.observe.protocols import Costs, Method, Secure
 from consensus.problems.held_out import OwnedTest, SharedTest

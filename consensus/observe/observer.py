@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from consensus._progress import Lines
+from consensus._arrays.progress import Lines
 from consensus.best import with_state
 from consensus.checkpoint import Checkpoint
 from consensus.history import History

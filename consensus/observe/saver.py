@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from consensus._files import Hold
+from consensus._arrays.files import Hold
 from consensus.best import Best
 from consensus.checkpoint import Checkpoint
 from consensus.history import History

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from consensus import _typed
+from consensus._arrays import typed as _typed
 
 if TYPE_CHECKING:
     import pandas

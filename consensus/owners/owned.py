@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 import numpy as np
 
 from consensus import _checks
-from consensus._sparse import scaled
+from consensus._arrays.sparse import scaled
 from consensus.data import looks
 from consensus.data.frames import Reading, codes, filled
 from consensus.data.shards import Shards, padded

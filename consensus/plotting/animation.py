@@ -10,7 +10,8 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _checks, _progress
+from consensus import _checks
+from consensus._arrays import progress as _progress
 from consensus.history import History
 from consensus.plotting.networks import draw_edges, edge_style, layout, topology
 from consensus.plotting.runs import convergence

@@ -6,8 +6,8 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from consensus._parallel import for_chunks
-from consensus._rows import taken
+from consensus._arrays.parallel import for_chunks
+from consensus._arrays.rows import taken
 from consensus.models.linear import SparseLinear
 from consensus.privacy.keys import PairKeys
 from consensus.privacy.sampling import Words, discrete_normal, normal, of_the_system

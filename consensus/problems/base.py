@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
-from consensus._rows import combined, rowwise
+from consensus._arrays.rows import combined, rowwise
 from consensus.data.shards import Shards
 from consensus.problems.batch import Batch
 from consensus.problems.state import Cache, SharedProblem, TestSet, Work

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from consensus._parallel import for_chunks
-from consensus._sparse import SparseRows
+from consensus._arrays.parallel import for_chunks
+from consensus._arrays.sparse import SparseRows
 from consensus.models.linearization import linearize
 from consensus.problems.samples import SampleSums
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
-from consensus._streams import stream
+from consensus._arrays.streams import stream
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, NumberedBatch
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus._rows import taken
-from consensus._sparse import SparseRows
+from consensus._arrays.rows import taken
+from consensus._arrays.sparse import SparseRows
 from consensus.data import Shards
 from consensus.data.digests import digests
 from consensus.data.frames import Classes, listed

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from consensus._rows import taken
-from consensus._sparse import SparseRows
+from consensus._arrays.rows import taken
+from consensus._arrays.sparse import SparseRows
 from consensus.models.linear import SparseLinear
 from consensus.models.linearization import linearize
 from consensus.problems.problem import Problem

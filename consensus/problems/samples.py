@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks, kernels
-from consensus._parallel import CHUNK_BYTES, for_chunks
-from consensus._rows import combined, empty, pooled, taken
-from consensus._sparse import SparseRows
+from consensus._arrays.parallel import CHUNK_BYTES, for_chunks
+from consensus._arrays.rows import combined, empty, pooled, taken
+from consensus._arrays.sparse import SparseRows
 from consensus.data import Shards
 from consensus.kernels.fused import FusedSums, Prepared
 from consensus.losses.base import Loss

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
-from consensus._streams import stream
+from consensus._arrays.streams import stream
 from consensus.communication import Messages
 from consensus.robust.pre_aggregation import PreAggregation
 

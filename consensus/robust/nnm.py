@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consensus._parallel import for_chunks
+from consensus._arrays.parallel import for_chunks
 from consensus.communication import Messages
 from consensus.robust.nna import nearest
 from consensus.robust.pre_aggregation import PreAggregation

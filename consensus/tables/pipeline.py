@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus._sparse import scaled
+from consensus._arrays.sparse import scaled
 from consensus.data import looks
 from consensus.data.frames import Classes, Columns, Reading, as_frame, codes, filled, is_frame, listed, numbers_of
 from consensus.data.samples import features

@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Lock
 from typing import Any
 
-from consensus._interrupts import interrupted_later
+from consensus._arrays.files import interrupted_later
 from consensus.workers.process_group import check_may_start, process_group
 from consensus.workers.shared_memory import enough_files, send
 

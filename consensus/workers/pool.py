@@ -15,7 +15,7 @@ import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from consensus._parallel import keep_freed_memory
+from consensus._arrays.parallel import keep_freed_memory
 from consensus.errors import WorkerError
 from consensus.workers.exceptions import parts_of, restored
 from consensus.workers.process_group import process_group

@@ -7,7 +7,7 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import AdaptiveNEXT, GradientTracking
 from experiments.benchmarks.core import shards

@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 import consensus
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.local import Exact, semismooth
 from consensus.surrogates import PartialLinearization
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus._parallel import cores
+from consensus._arrays.parallel import cores
 from consensus.solvers import DGD
 from experiments.benchmarks.networks import NETWORKS, Run
 

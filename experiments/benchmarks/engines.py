@@ -12,7 +12,7 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.engines import MPI, Processes, Stacked
 from consensus.local import Exact
 from consensus.solvers import NEXT, GradientTracking, Solver
@@ -146,10 +146,10 @@ def blocks_on_cores():
         return Exact("primal").solve(which, term, problem.regularizer)
 
     with one_blas_thread():
-        threads, consensus._parallel._Guard.threads = consensus._parallel._Guard.threads, 1
+        threads, consensus._arrays.parallel._Guard.threads = consensus._arrays.parallel._Guard.threads, 1
         whole = median_seconds(lambda: solve(model), 3)
         one = median_seconds(lambda: solve(split), 7)
-        consensus._parallel._Guard.threads = threads
+        consensus._arrays.parallel._Guard.threads = threads
         two = median_seconds(lambda: solve(split), 7)
     line(f"one agent, P = {problem.parameters:,}, primal: two blocks, two cores over one", f"{one / two:.2f} x", ">= 1.6 x")
     line("  two blocks over one block, on one core: what splitting itself saves", f"{whole / one:.2f} x", "")

@@ -13,7 +13,7 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.solvers import DGD
 from experiments.benchmarks.timing import side_by_side
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.costs import Cluster, load
 from consensus.engines import MPI, Torch
 from consensus.solvers import NEXT, GradientTracking

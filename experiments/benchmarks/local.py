@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet as CoordinateDescent
 
 import consensus
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.local import Exact
 from consensus.local.newton import newton
 from consensus.local.subproblem import Subproblem

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 
 import consensus
 import topologies
-from consensus import _blas
-from consensus._parallel import for_chunks, one_blas_thread
+from consensus._arrays import blas as _blas
+from consensus._arrays.parallel import for_chunks, one_blas_thread
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import NEXT
 from consensus.surrogates import PartialLinearization

@@ -16,8 +16,8 @@ from tqdm import tqdm
 import consensus
 import topologies
 from consensus import datasets, kernels
-from consensus._parallel import for_chunks, one_blas_thread
-from consensus._rows import taken
+from consensus._arrays.parallel import for_chunks, one_blas_thread
+from consensus._arrays.rows import taken
 from consensus.solvers import DGD, GradientTracking
 from experiments.benchmarks import compressed
 from experiments.shared import tuning

@@ -8,7 +8,7 @@ import matplotlib
 
 matplotlib.use("Agg")  # writes files, also where there is no screen
 
-from consensus._parallel import cores
+from consensus._arrays.parallel import cores
 from experiments.robustness import cases
 from experiments.robustness.linear import linear_table
 from experiments.robustness.results import MEASURES, SHOWN, at_equal_bytes, breakdown, figure, merits, summary

@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 import consensus
-from consensus._parallel import cores
+from consensus._arrays.parallel import cores
 
 PACKAGES = ("numpy", "scipy", "networkx", "matplotlib", "scikit-learn", "threadpoolctl")
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._parallel import cores, one_blas_thread
+from consensus._arrays.parallel import cores, one_blas_thread
 from consensus.centralised import LayerParallel
 from consensus.costs import Cluster
 from consensus.history import History

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from consensus._parallel import cores
+from consensus._arrays.parallel import cores
 from consensus.centralised import SplitMLP
 from consensus.history import History
 from experiments.shared.results import Outcome, Run

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from consensus import _blas
+from consensus._arrays import blas as _blas
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

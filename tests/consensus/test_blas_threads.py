@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from consensus import _parallel
-from consensus._parallel import for_chunks, one_blas_thread
+from consensus._arrays import parallel as _parallel
+from consensus._arrays.parallel import for_chunks, one_blas_thread
 
 HUGE = 1 << 40  # bytes an agent: every agent is a chunk of its own
 
@@ -133,7 +133,7 @@ def test_two_threads_work_at_once_and_leave_blas_alone(cores):
 def test_only_workers_keep_freed_memory_unless_asked(environment, settings, malloc):
     script = (
         "import ctypes\n"
-        "from consensus._parallel import keep_freed_memory, one_blas_thread\n"
+        "from consensus._arrays.parallel import keep_freed_memory, one_blas_thread\n"
         "settings, load = [], ctypes.CDLL\n"
         "class Library:\n"
         "    def mallopt(self, *setting): settings.append(setting)\n"

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 import consensus
 import topologies
-from consensus._parallel import for_chunks
+from consensus._arrays.parallel import for_chunks
 from consensus.solvers import NEXT
 from consensus.step_sizes import Constant
 from consensus.surrogates import PartialLinearization
@@ -67,7 +67,7 @@ def test_results_do_not_depend_on_chunks_or_threads(cores, monkeypatch):
     schedule = topologies.Static(topologies.ring(9))
     start = model.init(rng)
     users = [module for name, module in sys.modules.items() if name.startswith("consensus.") and hasattr(module, "for_chunks")]
-    users.remove(consensus._parallel)
+    users.remove(consensus._arrays.parallel)
     assert consensus.problems.curvature in users
 
     def outcome(bytes_per_agent):

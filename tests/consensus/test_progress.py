@@ -9,7 +9,7 @@ from problems import problem
 
 import consensus
 import topologies
-from consensus import _progress
+from consensus._arrays import progress as _progress
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from consensus._rows import combined, empty, kept_memory, multiplication, rowwise, taken
+from consensus._arrays.rows import combined, empty, kept_memory, multiplication, rowwise, taken
 
 SHAPE = (1000, 50)  # large enough to be kept
 DTYPE = np.dtype(float)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import consensus
-from consensus import _typed
+from consensus._arrays import typed as _typed
 from consensus.best import Best
 from consensus.checkpoint import Checkpoint
 from consensus.checkpoint_parts import Part

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._parallel import for_chunks
+from consensus._arrays.parallel import for_chunks
 from consensus.problems import has_model
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive import gauss_newton

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from consensus._parallel import CHUNK_BYTES, for_chunks
-from consensus._sparse import SparseRows
+from consensus._arrays.parallel import CHUNK_BYTES, for_chunks
+from consensus._arrays.sparse import SparseRows
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
 from consensus.models.linearization import linearize
 from consensus.problems import Linearizable

@@ -3,7 +3,7 @@
 import numpy as np
 
 from consensus import _checks
-from consensus._sparse import SparseRows
+from consensus._arrays.sparse import SparseRows
 from consensus.data.shards import Shards
 
 _FAR = 10.0  # standard deviations of features and targets that are far from one

@@ -13,7 +13,7 @@ import pytest
 from settings_files import TEXT, config
 
 import consensus
-from consensus import _progress
+from consensus._arrays import progress as _progress
 from consensus.cli import Config, ConfigError, main, run
 from consensus.solvers import Gossip
 

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import consensus
 import topologies
-from consensus._sparse import SparseRows
+from consensus._arrays.sparse import SparseRows
 from consensus.data import LazyShards, load_shards, own, save_shards
 from consensus.datasets import folds, load, split
 from consensus.local import CVXPYSolver, Exact

@@ -190,7 +190,7 @@ def test_the_path_is_free_after_a_run_that_failed(error, path):
 KILLED = """
 import sys; sys.path[:0] = {path!r}
 from pathlib import Path
-from consensus._files import Hold
+from consensus._arrays.files import Hold
 Hold(Path("run.ckpt")).take()
 print("taken", flush=True)
 input()
@@ -233,8 +233,8 @@ def test_a_planted_link_is_not_followed(planted, tmp_path, monkeypatch):
     (tmp_path / "precious").write_text("keep me")
     (tmp_path / planted).symlink_to(tmp_path / "precious")
     if "0000" in planted:
-        monkeypatch.setattr("consensus._files.secrets.token_hex", lambda _: "0" * 16)
-        monkeypatch.setattr("consensus._files.Hold.take", lambda _: None)  # which would remove it
+        monkeypatch.setattr("consensus._arrays.files.secrets.token_hex", lambda _: "0" * 16)
+        monkeypatch.setattr("consensus._arrays.files.Hold.take", lambda _: None)  # which would remove it
     with suppress(OSError):
         run(checkpoint=tmp_path / "run.ckpt")
     assert (tmp_path / "precious").read_text() == "keep me"

@@ -13,7 +13,7 @@ from ranks_on_threads import together
 
 import consensus
 from consensus import checkpoint, checkpoint_parts
-from consensus._files import Hold
+from consensus._arrays.files import Hold
 from consensus.checkpoint import Checkpoint, load
 from consensus.engines import rank_files
 from consensus.engines.ranks import agree

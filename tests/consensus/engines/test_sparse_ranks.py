@@ -13,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import consensus
 import topologies
-from consensus._sparse import SparseRows
+from consensus._arrays.sparse import SparseRows
 from consensus.engines import MPI, Stacked
 from consensus.solvers import DGD
 

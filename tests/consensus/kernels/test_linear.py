@@ -9,7 +9,7 @@ from every_kernel import bits, compiled, every_dtype
 
 import consensus
 from consensus import kernels
-from consensus._parallel import threads
+from consensus._arrays.parallel import threads
 from consensus.kernels.kernel import Kernel
 
 pytestmark = compiled

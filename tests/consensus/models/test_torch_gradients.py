@@ -71,7 +71,7 @@ def test_threads_do_not_share_random_numbers(module, monkeypatch):
     w, batch = np.ones((4, p.parameters), np.float32), consensus.Minibatches(4).at(p, 5)
     one_by_one = p.gradient(w, batch)  # by one thread, as nothing is known of how long it takes
     monkeypatch.setattr("consensus.frameworks.torch_gradients._THREAD", 0.0)
-    monkeypatch.setattr("consensus._parallel._WORTH_BYTES", 0)
+    monkeypatch.setattr("consensus._arrays.parallel._WORTH_BYTES", 0)
     with threadpool_limits(2):
         for _ in range(20):
             np.testing.assert_array_equal(p.gradient(w, batch), one_by_one)

@@ -9,7 +9,7 @@ import pytest
 import consensus
 import topologies
 from consensus import Minibatches
-from consensus._streams import stream
+from consensus._arrays.streams import stream
 from consensus.problems import Batch
 from consensus.solvers import DGD, GradientTracking
 

@@ -83,8 +83,8 @@ def test_averages_of_nearest_rows_have_less_bias_and_variance_together(agents, a
 def test_averages_do_not_depend_on_how_many_are_worked_at_a_time(monkeypatch):
     x = np.random.default_rng(0).standard_normal((AGENTS, 700)).astype(np.float32)
     whole = received(NNM(), NETWORKS["metropolis"], x, 0.1)
-    monkeypatch.setattr("consensus._parallel.CHUNK_BYTES", 1)
-    monkeypatch.setattr("consensus._parallel._WORTH_BYTES", 1)
+    monkeypatch.setattr("consensus._arrays.parallel.CHUNK_BYTES", 1)
+    monkeypatch.setattr("consensus._arrays.parallel._WORTH_BYTES", 1)
     np.testing.assert_array_equal(received(NNM(), NETWORKS["metropolis"], x, 0.1).rows, whole.rows)
 
 

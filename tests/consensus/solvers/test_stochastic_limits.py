@@ -10,7 +10,7 @@ from stochastic import LAZY, curved, rest_of_descent
 import consensus
 import topologies
 from consensus import solvers
-from consensus._parallel import one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.compression import TopK
 from consensus.engines.stacked import StackedNetwork
 from consensus.problems import Batch

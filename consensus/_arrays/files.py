@@ -1,17 +1,35 @@
-"""Files that are replaced atomically, and by one run at a time."""
+"""Files that are there as a whole or not at all, and locks beside them."""
 
 import errno
 import os
 import re
 import secrets
+import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from consensus._interrupts import interrupted_later
+
+@contextmanager
+def interrupted_later() -> Iterator[None]:
+    """Delay ctrl-C to the end of this block."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:  # other threads are not interrupted
+        yield
+        return
+    came: list[bool] = []
+    signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
 
 try:
     import fcntl

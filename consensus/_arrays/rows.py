@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import kernels
-from consensus._parallel import for_chunks
-from consensus._sparse import SparseRows
+from consensus._arrays.parallel import for_chunks
+from consensus._arrays.sparse import SparseRows
 
 _LARGE = 1 << 17  # bytes: smaller arrays come from the C library's heap, which keeps its pages
 _SIZES = 8  # of which free memory is kept

@@ -1,0 +1,1 @@
+"""What the rest stands on: rows of arrays, threads, sparse rows, random streams, messages, files, progress bars."""
