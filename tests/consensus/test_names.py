@@ -48,7 +48,7 @@ def same(found, wanted):
     [EXTRA(), NEXT(PartialLinearization(tau=1.0), 0.3), DGD(0.05, batch=2), None],
     ids=lambda solver: type(solver).__name__,
 )
-def test_a_run_by_names_is_to_the_bit_that_of_the_graph_in_the_order_of_the_data(solver, engine):
+def test_a_run_by_names_is_to_the_bit_that_of_the_graph_in_the_order_of_the_data(solver, engine, forked):
     if engine == "processes":
         engine = consensus.engines.Processes(workers=2, strict=True)
     settings = {

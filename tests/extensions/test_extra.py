@@ -41,7 +41,7 @@ def test_its_steps_are_the_papers_recursion():
 
 
 @pytest.mark.slow
-def test_it_keeps_the_contract():
+def test_it_keeps_the_contract(forked):
     report = check_solver(EXTRA(0.1), engines=[Processes(workers=2)])
     assert "a regularizer that is not smooth is refused" in report.errors
 

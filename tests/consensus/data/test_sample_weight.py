@@ -69,7 +69,7 @@ def test_federated_averaging_weighs_clients_by_their_samples_weights():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", [DGD(0.2, batch=3), GTSAGA(0.1), NEXT(PartialLinearization(0.5), 0.3, batch=3)], ids=repr)
-def test_processes_have_the_bits_of_one_process(solver):
+def test_processes_have_the_bits_of_one_process(solver, forked):
     problem = pair("weighted cross-entropy", "mlp")[0]
     one, two = (consensus.solve(problem, NETWORK, solver, rounds=4, engine=e).w for e in ("stacked", "processes"))
     np.testing.assert_array_equal(one, two)

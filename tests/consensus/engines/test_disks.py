@@ -26,7 +26,7 @@ def own_files(shards, folder, ranks):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "other"), [("mpi", "torch"), ("torch", "mpi")])
-def test_ranks_with_disks_of_their_own_stop_and_go_on(kind, other, tmp_path):
+def test_ranks_with_disks_of_their_own_stop_and_go_on(kind, other, tmp_path, forked):
     """Three save, each in its working directory; two go on, and so does one process."""
     shards, alone = engine_cases.problem().shards, tmp_path / "alone"
     cases = engine_disks.cases(shards)

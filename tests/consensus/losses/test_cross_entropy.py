@@ -115,7 +115,7 @@ def test_exact_local_solves_are_those_of_cvxpy(regularizer):
 
 
 @pytest.mark.slow
-def test_processes_have_the_bits_of_one_process():
+def test_processes_have_the_bits_of_one_process(forked):
     options = {"weight": WEIGHTS, "label_smoothing": 0.1, "ignore_index": -100}
     X = np.random.default_rng(3).standard_normal((30, 3))
     shards = consensus.partition(X, draw(options)[1], agents=4)

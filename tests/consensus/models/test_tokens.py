@@ -101,7 +101,7 @@ def test_losses_of_pytorch_take_tokens():
 
 
 @pytest.mark.slow
-def test_processes_have_the_bits_of_one_process():
+def test_processes_have_the_bits_of_one_process(forked):
     run = {"rounds": 3, "test": data()}
     one, two = (
         consensus.solve(problem(), topologies.ring(3), DGD(0.5, batch=2), **run, engine=engine)

@@ -19,7 +19,7 @@ def run(rounds=300, **options):
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
-def test_callbacks_are_called_in_each_round(engine):
+def test_callbacks_are_called_in_each_round(engine, forked):
     seen = []
 
     def watch(info):
@@ -43,7 +43,7 @@ def spaced():
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
-def test_bounds_act_in_the_first_round_that_reaches_them(engine):
+def test_bounds_act_in_the_first_round_that_reaches_them(engine, forked):
     assert run(exchanges=137, engine=engine).rounds == 137
     assert run(stop="exchanges >= 91", engine=engine).rounds == 91
     assert run(callbacks=[lambda info: "enough" if info.round == 83 else None], engine=engine).rounds == 83
@@ -58,7 +58,7 @@ def test_bounds_act_in_the_first_round_that_reaches_them(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
-def test_the_history_ends_where_the_run_does(engine, tmp_path):
+def test_the_history_ends_where_the_run_does(engine, tmp_path, forked):
     every = run(60, record_every=1).history
     for end in (2, 17, 18, 53):
         told = run(60, callbacks=[lambda info, end=end: "enough" if info.round == end else None], engine=engine)

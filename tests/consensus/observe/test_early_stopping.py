@@ -49,7 +49,7 @@ def test_a_run_stops_where_the_column_has_not_fallen_and_keeps_the_best():
 
 
 @pytest.mark.slow
-def test_a_resumed_run_and_another_engine_stop_at_the_same_round(tmp_path):
+def test_a_resumed_run_and_another_engine_stop_at_the_same_round(tmp_path, forked):
     whole, path = run(), tmp_path / "run.ckpt"
     run(rounds=whole.rounds // 2, checkpoint=path, every=10)
     for again in (run(resume=path), run(engine=Processes(workers=2))):

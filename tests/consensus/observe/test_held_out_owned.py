@@ -63,7 +63,7 @@ def test_errors_are_those_of_the_pooled_test_set_and_of_each_owner(owned):
 
 
 @pytest.mark.slow
-def test_engines_and_a_break_change_no_bit(owned, tmp_path):
+def test_engines_and_a_break_change_no_bit(owned, tmp_path, forked):
     whole, path = run(owned), tmp_path / "run.ckpt"
     run(owned, rounds=20, checkpoint=path)
     for again in (run(owned, resume=path), run(owned, engine=Processes(workers=2)), run(owned, engine=Threads(2))):

@@ -42,7 +42,7 @@ def test_all_samples_are_all_samples():
 
 
 @pytest.mark.slow
-def test_engines_and_resumed_runs_measure_on_the_same_samples(tmp_path):
+def test_engines_and_resumed_runs_measure_on_the_same_samples(tmp_path, forked):
     whole = run(metrics_on=2)
     assert_same(run(metrics_on=2, engine=Processes(2)), whole)
     path = tmp_path / "run.ckpt"

@@ -126,7 +126,7 @@ def test_correlated_noise_hurts_less_than_local_noise_of_the_same_privacy():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", [DGD(0.02, batch=3), GradientTracking(0.02, batch=3)])
-def test_it_keeps_the_contract_of_solvers_and_has_equal_bits_on_workers(solver):
+def test_it_keeps_the_contract_of_solvers_and_has_equal_bits_on_workers(solver, forked):
     private, p = Private(solver, clip=1.0, noise=0.1, correlated=0.5), problem()
     assert check_solver(private, p, RING).errors
     one, other = (consensus.solve(p, RING, private, rounds=12, engine=engine) for engine in ("stacked", Processes(2)))

@@ -104,7 +104,7 @@ def test_batches_read_their_samples_alone():
 
 
 @pytest.mark.slow
-def test_equal_bits_on_workers_and_after_a_checkpoint(tmp_path):
+def test_equal_bits_on_workers_and_after_a_checkpoint(tmp_path, forked):
     files, solver, path = mapped(tmp_path), GradientTracking(0.1, batch=4), tmp_path / "run.npz"
     whole = consensus.solve(memory(regularizer=L2), RING, solver, rounds=8).w
     order = np.random.default_rng(0).permutation(sum(SIZES))  # as another partition of a file would have it

@@ -25,7 +25,7 @@ def honest_problem():
 
 
 @pytest.mark.parametrize("way", with_slow(["attack", "told", "processes"], "processes"))
-def test_what_is_measured_is_of_the_honest_agents(way):
+def test_what_is_measured_is_of_the_honest_agents(way, forked):
     problem, network, weight = case(flipped=way == "told")
     solver, seen = CSPlus(DGD(0.05), weight), []
     more = {"honest": OTHERS[::-1]} if way == "told" else {"engine": Processes(3)} if way == "processes" else {}
