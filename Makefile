@@ -11,6 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 test test-slow test-lowest test-mpich: export OMP_NUM_THREADS = 1
 TESTS = -m pytest -rs --numprocesses auto --dist loadgroup $(PICK)
 PICK ?=
+EXTRA ?= dev
 BUILT = setup.py consensus/kernels/_kernels.c
 
 .PHONY: demo test test-slow test-lowest test-mpich campaign lint docs docs-of dist figures paper benchmarks clean
@@ -80,8 +81,8 @@ $(VENV)/installed: pyproject.toml constraints.txt $(BUILT)
 	@$(PYTHON) -c 'import sys; sys.exit("consensus needs Python 3.11 or newer; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@echo "Setting up $(VENV), once: an environment ..."
 	@$(PYTHON) -m venv $(VENV)
-	@echo "... packages, which take some minutes: $(RUN) -m pip install --constraint constraints.txt --editable '.[dev]'"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@echo "... packages, which take some minutes: $(RUN) -m pip install --constraint constraints.txt --editable '.[$(EXTRA)]'"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRA)]'
 	@touch $@
 	@echo "... done. Go on with $(RUN), or source $(VENV)/bin/activate"
 

@@ -1,4 +1,4 @@
-"""Build the wheel and the sdist into dist/, install each into an empty environment, and run the README's example there."""
+"""Build the wheel and the sdist into dist/, and run the README's example with each of them in an environment without others."""
 
 import os
 import re
@@ -37,13 +37,14 @@ def main():
                 shutil.copy2(ROOT / name, source / name)
         run(sys.executable, "-c", SDIST, folder, cwd=source, env=alone)
         run(sys.executable, "-m", "pip", "wheel", *QUIET, "--no-deps", "--wheel-dir", folder, source, env=alone)
-        for number, package in enumerate(sorted(folder.iterdir())):
-            empty = Path(place) / str(number)
-            venv.create(empty, with_pip=True)
-            python = empty / "bin" / "python"
+        empty = Path(place) / "empty"
+        venv.create(empty, with_pip=True)
+        python = empty / "bin" / "python"
+        for package in sorted(folder.iterdir()):
             run(python, "-m", "pip", "install", *QUIET, "--constraint", ROOT / "constraints.txt", package, cwd=place, env=alone)
             print(f"The README's example, with {package.name} alone in an environment:", flush=True)
             run(python, "-c", f"{where}\n{example}", cwd=place, env=alone)
+            run(python, "-m", "pip", "uninstall", *QUIET, "--yes", "consensus-opt", cwd=place, env=alone)
 
 
 if __name__ == "__main__":

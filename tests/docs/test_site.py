@@ -96,7 +96,7 @@ def test_faults_of_a_page_are_found(tmp_path):
 def test_a_browser_opens_every_page_light_and_dark_narrow_and_wide(pages, tmp_path):
     names = sorted(str(path.relative_to(SITE)) for path in pages)
     made = [name for name in names if name.startswith(OWN)]
-    opened = [name for name in names if name not in made] + made[:: max(1, len(made) // 60)]
+    opened = [name for name in names if name not in made] + made[:: max(1, len(made) // 20)]
     seen = site_in_browser.opened(SITE, opened, tmp_path / "profile")
     assert "failed" not in seen, seen
     views = seen["seen"]

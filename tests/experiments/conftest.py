@@ -1,7 +1,6 @@
 """Tiny versions of all experiments, run once for the tests that look at what they write."""
 
 import contextlib
-import importlib
 import io
 import multiprocessing
 from pathlib import Path
@@ -30,6 +29,6 @@ def tiny(options, tmp_path_factory):
             patch.setattr(multiprocessing, "get_context", lambda method=None: fork)
         for module in SHARED:
             with contextlib.redirect_stdout(io.StringIO()) as out:
-                importlib.import_module(module).main([*options, "--output", str(folder)])
+                listing.run_all([module], [*options, "--output", str(folder)])
             printed[module] = out.getvalue()
     return folder, printed

@@ -49,21 +49,15 @@ def test_it_keeps_the_contract(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
-def test_it_keeps_the_contract_on_other_problems(name):
+def test_it_keeps_the_contract_on_other_problems_and_on_workers(name, forked):
     """Each with one loss and regularizer of all, and a model that is not linear."""
     place, needs = list(SOLVERS).index(name), SOLVERS[name].needs
     regularizer = TURN[needs.regularizer][place % len(TURN[needs.regularizer])]
     loss = "logistic" if name in OTHER else list(LOSSES)[place % len(LOSSES)]
     hidden = (6,) if name in OTHER else (3,) if place % 2 and "OPAPC" not in name and "AccGT" not in name else ()
     problem = pairs.problem(loss, regularizer, hidden, dtype=float)
-    check_solver(SOLVERS[name], problem, ALL if name == "attacked" else None, **arguments(name)[1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SOLVERS)
-def test_it_keeps_the_contract_on_workers(name, forked):
-    where, double = arguments(name)
-    check_solver(SOLVERS[name], *where, engines=[Processes(2)], **double)
+    network = ALL if name == "attacked" else None
+    check_solver(SOLVERS[name], problem, network, engines=[Processes(2)], **arguments(name)[1])
 
 
 @pytest.mark.slow
