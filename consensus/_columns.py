@@ -6,7 +6,6 @@ from io import BytesIO
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from consensus import _checks
 
@@ -35,13 +34,6 @@ def check_value(name: str, value: object, first: float | np.ndarray | None) -> N
 def plain(value: object) -> TypeGuard[int | float]:
     """Whether a value is a Python number that NumPy stores in 64 bits."""
     return type(value) is float or (type(value) is int and -_LARGEST <= value <= _LARGEST)
-
-
-def fits(value: ArrayLike, dtype: np.dtype) -> bool:
-    """Whether NumPy would make a column with this ``value`` of the same ``dtype``."""
-    if plain(value):
-        return dtype == (np.float64 if type(value) is float else np.int64)
-    return np.can_cast(np.asarray(value).dtype, dtype)
 
 
 def numbers(table: bytes) -> dict[str, list[int | float]]:

@@ -3,14 +3,14 @@
 import hashlib
 import logging
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from consensus import _checks
 from consensus._arrays.files import whole
-from consensus._columns import check_name, check_value, fits, numbers, plain
+from consensus._columns import check_name, check_value, numbers, plain
 
 if TYPE_CHECKING:
     import pandas
@@ -19,16 +19,15 @@ _SHOWN = 4  # columns in its text
 _SEAL = b"# sha256 "  # how the line of a CSV file's checksum begins
 
 
-class History(dict[str, np.ndarray]):
+class History(Mapping[str, np.ndarray]):
     """Columns by name, one entry a recorded round; row 0 is the start.
 
     ``history["objective"]`` is an array (rows,), or (rows, agents) for a quantity recorded for every agent. Columns of a
     run are listed at :func:`consensus.solve`. It grows by :meth:`append` alone.
 
-    It is a mapping of names to columns: iteration, ``keys()`` and ``len`` agree. An index gives a copy of a column;
-    ``values()``, ``items()`` and ``dict(history)`` give read-only arrays. In the tables of :meth:`to_csv` and :meth:`to_frame`
-    a quantity that was recorded for every agent has a column for each: ``agent_objective_0``, ``agent_objective_1``, ..., or
-    with their names ``agent_objective_Oslo``, ...
+    It is a mapping of names to columns: iteration, ``keys()`` and ``len`` agree, and each column is a new array. In the tables
+    of :meth:`to_csv` and :meth:`to_frame` a quantity that was recorded for every agent has a column for each:
+    ``agent_objective_0``, ``agent_objective_1``, ..., or with their names ``agent_objective_Oslo``, ...
 
     Parameters
     ----------
@@ -47,22 +46,18 @@ class History(dict[str, np.ndarray]):
     (['round', 'objective'], 2)
     """
 
-    # It is a dict because pandas.DataFrame takes no other mapping by its columns. The dict's own entries are views of buffers
-    # with room to grow; the values as they were appended are kept beside them.
-
     def __init__(self, labels: tuple[Hashable, ...] | None = None) -> None:
-        super().__init__()
         self.labels = labels
-        self._columns: dict[str, list[Any]] = {}
-        self._buffers: dict[str, np.ndarray] = {}
+        self._names: tuple[str, ...] = ()
+        self._rows: list[tuple[Any, ...]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._columns, self.labels)
+        return _restored, ({name: list(values) for name, values in zip(self._names, zip(*self._rows))}, self.labels)
 
     @property
     def rows(self) -> int:
         """Number of recorded rounds."""
-        return len(next(iter(self._columns.values()), ()))
+        return len(self._rows)
 
     def append(self, row: Mapping[str, float | np.ndarray]) -> None:
         """Add a recorded round.
@@ -75,36 +70,50 @@ class History(dict[str, np.ndarray]):
         """
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
             raise TypeError(f"row must be a mapping of names to numbers, such as {{'round': 0}}; got {_checks.shown(row)}")
-        if not row or (self._columns and row.keys() != self._columns.keys()):
-            raise ValueError(f"a row must have the columns {list(self._columns) or 'of a run'}; got {list(row)}")
-        for name, value in row.items():
-            before = self._columns.get(name)
-            if before is None:
+        names = self._names or tuple(row)
+        if not row or row.keys() != set(names):
+            raise ValueError(f"a row must have the columns {list(self._names) or 'of a run'}; got {list(row)}")
+        before: tuple[Any, ...] = self._rows[-1] if self._rows else (None,) * len(names)
+        values = []
+        for name, last in zip(names, before, strict=True):
+            value = row[name]
+            if last is None:
                 check_name(name)
-            if not (before and type(value) is type(before[-1]) and plain(value)):  # these are right, and the most frequent
-                check_value(name, value, before[0] if before else None)
-        for name, value in row.items():
+            if not (type(value) is type(last) and plain(value)):  # these are right, and the most frequent
+                check_value(name, value, last)
             if isinstance(value, np.ndarray):
                 value = value.copy()  # the caller may go on working in place
                 value.flags.writeable = False
-            self._columns.setdefault(name, []).append(value)
-            self._extend(name)
+            values.append(value)
+        self._names = names
+        self._rows.append(tuple(values))  # at once: ctrl-C finds whole rows
 
-    def _extend(self, name: str) -> None:
-        """Write the newest value into the column's array."""
-        values, buffer = self._columns[name], self._buffers.get(name)
-        rows, new = len(values), values[-1]
-        if buffer is None or rows > len(buffer) or not fits(new, buffer.dtype):
-            array = np.array(values)
-            self._buffers[name] = buffer = np.empty((2 * rows, *array.shape[1:]), array.dtype)
-            buffer[:rows] = array
-        buffer[rows - 1] = new
-        self._show(name, rows)
+    def row(self, number: int) -> dict[str, Any]:
+        """Return a row; ``ValueError`` if there is none of that number.
 
-    def _show(self, name: str, rows: int) -> None:
-        view = self._buffers[name][:rows]
-        view.flags.writeable = False
-        super().__setitem__(name, view)
+        Parameters
+        ----------
+        number : int
+            From 0, the start; from the end if negative.
+
+        Returns
+        -------
+        dict
+            The quantities by name.
+
+        Examples
+        --------
+        >>> import consensus
+        >>> history = consensus.History()
+        >>> history.append({"round": 0, "objective": 2.5})
+        >>> history.row(0)
+        {'round': 0, 'objective': 2.5}
+        """
+        if not -len(self._rows) <= number < len(self._rows):
+            raise ValueError(
+                f"the history has no row {number}: there are {self.rows}" if self.rows else "the history has no rows yet"
+            )
+        return dict(zip(self._names, self._rows[number], strict=True))
 
     def last(self) -> dict[str, Any]:
         """Return the newest row; ``ValueError`` if there is none.
@@ -114,50 +123,49 @@ class History(dict[str, np.ndarray]):
         dict
             The quantities by name.
         """
-        self._need_rows()
-        return {name: column[-1] for name, column in self._columns.items()}
+        return self.row(-1)
 
     def drop_last(self) -> None:
         """Remove the newest row; ``ValueError`` if there is none."""
-        self._need_rows()
-        for name, column in self._columns.items():
-            column.pop()
-            self._show(name, len(column))
-
-    def _need_rows(self) -> None:
-        if not self.rows:
-            raise ValueError("the history has no rows yet")
+        self.row(-1)
+        self._rows.pop()
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self:
-            raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}")
-        return super().__getitem__(name).copy()
+            raise KeyError(f"no column {name!r}; there are {', '.join(self._names)}")
+        place = self._names.index(name)
+        return np.array([row[place] for row in self._rows])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and super().__contains__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  # as dict.get
-        return super().get(name, default) if name in self else default
+        return isinstance(name, str) and name in self._names
 
     def copy(self) -> "History":
-        return _restored(self._columns, self.labels)
+        """Return a copy that grows by itself.
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        """Raise ``TypeError``: a history grows by :meth:`append` alone.
-
-        Parameters
-        ----------
-        *_, **__ : object
-            Not used.
+        Returns
+        -------
+        History
+            With the same rows.
         """
-        raise TypeError("a History grows by append(row) alone; dict(history) gives a dictionary to change")
+        other = History(self.labels)
+        other._names, other._rows = self._names, self._rows.copy()
+        return other
 
-    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
-    # A record of one run, not a dictionary of values: a dict has no hash.
-    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # type: ignore[assignment]
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        """Raise ``TypeError``: pandas.DataFrame(history) and numpy.array(history) would take the names for data."""
+        raise TypeError("a History has columns: take history.to_frame() for a pandas.DataFrame, history[name] for an array")
+
+    # A record of one run, not a dictionary of values.
+    __eq__, __hash__ = object.__eq__, object.__hash__
 
     def __repr__(self) -> str:
-        names = list(self._columns)
+        names = self._names
         more = f", ... ({len(names)} columns)" if len(names) > _SHOWN else ""
         return f"History({self.rows} rows of {', '.join(names[:_SHOWN])}{more})"
 
@@ -284,12 +292,9 @@ def _seal(table: bytes) -> bytes:
 
 
 def _restored(columns: Mapping[str, list[Any]], labels: tuple[Hashable, ...] | None = None) -> History:
-    """Make a history from copies of these lists of values, up to the last complete row."""
-    history, rows = History(labels), min(map(len, columns.values()), default=0)
+    """Make a history of these columns, up to the last complete row."""
     for name in columns:
         check_name(name)
-    history._columns = {name: values[:rows] for name, values in columns.items()}
-    for name, values in history._columns.items():
-        history._buffers[name] = np.array(values)
-        history._show(name, len(values))
+    history = History(labels)
+    history._names, history._rows = tuple(columns), list(zip(*columns.values()))
     return history

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from consensus.history import History
 from consensus.problems.minibatches import Minibatches
 from consensus.problems.state import TestSet
 
@@ -35,10 +33,12 @@ class Spacing:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from consensus import History
     >>> from consensus.observe.spacing import Spacing
-    >>> history = {"round": [0, 1], "samples": [0, 80], "gradients": [0, 1], "solves": [0, 0], "iterations": [0, 0]}
-    >>> Spacing(None, cost=3 * 400, agents=8).after({name: np.array(column) for name, column in history.items()})
+    >>> history = History()
+    >>> history.append({"round": 0, "samples": 0, "gradients": 0, "solves": 0, "iterations": 0})
+    >>> history.append({"round": 1, "samples": 80, "gradients": 1, "solves": 0, "iterations": 0})
+    >>> Spacing(None, cost=3 * 400, agents=8).after(history)
     51
     """
 
@@ -46,13 +46,13 @@ class Spacing:
     cost: int
     agents: int
 
-    def after(self, history: Mapping[str, np.ndarray], row: int = -1) -> int:
+    def after(self, history: History, row: int = -1) -> int:
         """Return the round that is recorded next.
 
         Parameters
         ----------
-        history : mapping of str to ndarray (rows,)
-            Columns of the history.
+        history : History
+            The rows so far.
         row : int
             The row from which it is counted, by default the last.
 
@@ -61,36 +61,37 @@ class Spacing:
         int
             The round.
         """
-        round = int(history["round"][row])
+        start, now = history.row(0), history.row(row)
+        round = int(now["round"])
         if self.every is not None:
             return round - round % self.every + self.every
         if round == 0:
             return 1  # tells what a round takes
         names = ("samples", "gradients", "solves", "iterations")
-        samples, gradients, solves, iterations = (int(history[name][row]) - int(history[name][0]) for name in names)
+        samples, gradients, solves, iterations = (int(now[name]) - int(start[name]) for name in names)
         each = self.agents * gradients  # gradients of single agents
         if each <= 0:
             return round + WORK  # work that is not counted is taken to be that of a row
         work = GRADIENT * (samples or each) * (each + self.agents * solves + iterations)
         return round - (-WORK * self.cost * round * each // work)
 
-    def regular(self, history: Mapping[str, np.ndarray]) -> bool:
+    def regular(self, history: History) -> bool:
         """Return whether the last row is none that only the last round of a run has.
 
         Parameters
         ----------
-        history : mapping of str to ndarray (rows,)
-            Columns of the history.
+        history : History
+            The rows so far.
 
         Returns
         -------
         bool
             Whether a run of more rounds records it, too.
         """
-        rounds = history["round"]
+        last = history.row(-1)["round"]
         if self.every is not None:
-            return bool(rounds[-1] % self.every == 0)
-        return len(rounds) < 2 or self.after(history, -2) == rounds[-1]
+            return bool(last % self.every == 0)
+        return history.rows < 2 or self.after(history, -2) == last
 
 
 def cost_of_row(

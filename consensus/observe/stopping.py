@@ -148,7 +148,8 @@ class EarlyStopping:
 
     def __call__(self, info: RoundInfo) -> str | None:
         seen, best, since = self._seen.get(info.history, (0, np.inf, 0))
-        for value in info.history.get(self.column)[seen:].tolist():
+        for number in range(seen, info.history.rows):
+            value = info.history.row(number)[self.column]
             best, since = (value, 0) if value < best - self.least else (best, since + 1)
         self._seen[info.history] = info.history.rows, best, since
         if since < self.patience:

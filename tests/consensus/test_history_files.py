@@ -106,7 +106,7 @@ def test_a_table_of_pandas_has_the_columns_of_the_csv_file(tmp_path):
     history = recorded()
     history.to_csv(tmp_path / "run.csv")
     frame, written = history.to_frame(), History.from_csv(tmp_path / "run.csv")
-    pandas.testing.assert_frame_equal(frame, pandas.DataFrame(written), check_dtype=False)  # of float32
+    pandas.testing.assert_frame_equal(frame, pandas.DataFrame(dict(written)), check_dtype=False)  # of float32
     assert list(frame.columns) == list(written)
     for name in written:
         assert bits(frame[name]) == bits(written[name])

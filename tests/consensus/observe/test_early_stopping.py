@@ -82,15 +82,11 @@ def test_a_column_that_the_run_lacks_is_named_before_it_begins():
             run(test=None, keep=keep)
 
 
-class Rows(dict):
-    """A history of one column."""
-
-    rows = property(lambda self: len(self["mine"]))
-    __hash__ = object.__hash__
-
-
 def said(stop, *values):
-    return stop(SimpleNamespace(history=Rows(mine=np.array(values)), round=len(values) - 1))
+    history = consensus.History()
+    for value in values:
+        history.append({"mine": value})
+    return stop(SimpleNamespace(history=history, round=len(values) - 1))
 
 
 def test_a_value_that_is_as_good_as_the_best_is_no_fall():

@@ -144,7 +144,10 @@ def test_a_run_recorded_otherwise_goes_on_from_its_rows(tmp_path):
 
 def history(*rows):
     names = ("round", "samples", "gradients", "solves", "iterations")
-    return {name: np.array(column) for name, column in zip(names, np.transpose(rows), strict=True)}
+    found = consensus.History()
+    for row in rows:
+        found.append(dict(zip(names, row, strict=True)))
+    return found
 
 
 def test_the_next_row_is_where_the_rounds_have_paid_for_it():
