@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -133,6 +133,17 @@ def weighted_sum(losses: np.ndarray, weights: np.ndarray, out: np.ndarray) -> No
         np.vecdot(losses, weights, out)
     else:
         out[...] = np.multiply(losses, weights).sum(axis=-1, dtype=np.float64)
+
+
+class Way(NamedTuple):
+    """How sums over so many samples of each agent go; asked of the largest shard, so that all engines have equal bits."""
+
+    few: int  # samples of an agent in one pass
+    by_agent: bool  # each agent by itself: its samples depend on each other
+    alone: bool  # whether they fill a cache: then a chunk is one agent, without padding
+    touched: int  # bytes of an agent, and those that need not fit into a cache
+    streamed: int
+    shared: bool  # whether threads share the chunks
 
 
 class SampleSums(BaseProblem):
@@ -273,7 +284,7 @@ class SampleSums(BaseProblem):
 
     def _prepare(self) -> Prepared | None:
         x, d, fused = self.shards.features, self.shards.targets, self._fused
-        few = x.nbytes <= _FEW and not self._fills_cache(x.shape[1])
+        few = x.nbytes <= _FEW and 2 * x.shape[1] * self._sample_bytes <= self._little
         return fused.prepared(x, d, self.weights, self.network_size, self._ridge) if few and fused else None
 
     def _with_samples(
@@ -293,31 +304,32 @@ class SampleSums(BaseProblem):
         c, count = taken(c, batch.indices) * batch.weights, batch.indices.shape[1]
         if trains_apart(self.model) or of_batches(self.loss):
             function, arrays = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
-        else:
-            function = self._unpadded(function, count)
+        elif self._way(count).alone:
+            function = unpadded(function)
 
         def of_batch(places: np.ndarray, x: np.ndarray, d: np.ndarray, *rest: np.ndarray) -> None:
             function(taken(x, places), taken(d, places), *rest)
 
-        self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), count, self._streamed(count), *settings)
+        self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), self._way(count), *settings)
 
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
         """Call ``function(x, d, c, *arrays, *settings)`` for all samples, chunk by chunk."""
-        if has_buffers(self.model) or of_batches(self.loss):
+        most, way = self.weights.shape[1], self._way(self.weights.shape[1])
+        if way.by_agent:
             function, arrays = by_agent(function, self.model, self.loss, None), (self.rows, *arrays)
-        most, few = self.weights.shape[1], self.samples_at_once
         arrays = self.shards.features, self.shards.targets, self.weights, *arrays
-        if most > few:
+        if most > way.few:
+            part = self._way(way.few)
+            added = unpadded(function) if part.alone else function
 
             def of_parts(x: np.ndarray, d: np.ndarray, c: np.ndarray, *rest: np.ndarray) -> None:
-                passes = ((slice(None), x[:, some], d[:, some], c[:, some]) for some in parts(most, few))
-                added_up(self._unpadded(function, few), passes, rest, *settings)
+                passes = ((slice(None), x[:, some], d[:, some], c[:, some]) for some in parts(most, way.few))
+                added_up(added, passes, rest, *settings)
 
-            self._by_rows(of_parts, arrays, few, self._streamed(few))
+            self._by_rows(of_parts, arrays, part)
             return
-        # Kernels need no chunks that fit into a cache.
-        streamed = self._streamed(most) if self._fused is None else self.bytes_touched(most)
-        self._by_rows(self._unpadded(function, most), arrays, most, streamed, *settings)
+        way = way if self._fused is None else way._replace(streamed=way.touched)  # kernels need no chunks that fit into a cache
+        self._by_rows(unpadded(function) if way.alone else function, arrays, way, *settings)
 
     @property
     def samples_at_once(self) -> int:
@@ -329,33 +341,33 @@ class SampleSums(BaseProblem):
     @property
     def _several(self) -> bool:
         """Whether a sum over all samples takes several passes; asked of the largest shard, so that engines have equal bits."""
-        return bool(self.weights.shape[1] > self.samples_at_once)
+        return bool(self.weights.shape[1] > self._way(self.weights.shape[1]).few)
 
-    def _by_rows(
-        self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], count: int, streamed: int, *settings: float | None
-    ) -> None:
-        """Call ``function(*blocks, *settings)`` for the same rows of all ``arrays``, agents with ``count`` samples each."""
+    def _way(self, count: int) -> Way:
+        """Return how sums over ``count`` samples of each agent go; found once."""
+        return self.cache.get((Way, count), lambda: self._found_way(count))
+
+    def _found_way(self, count: int) -> Way:
+        touched, shared = self.bytes_touched(count), getattr(self.model, "worth_a_thread", None)
+        fills = 2 * count * self._sample_bytes > self._little
+        return Way(
+            few=self.samples_at_once,
+            by_agent=has_buffers(self.model) or of_batches(self.loss),
+            alone=fills and self._fused is None,  # kernels skip padding anyway
+            touched=touched,
+            streamed=self._agent_bytes
+            if self._together == 1 or fills
+            else max(self._agent_bytes, touched - CHUNK_BYTES // self._together),
+            shared=shared is None or bool(shared(count)),
+        )
+
+    def _by_rows(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], way: Way, *settings: float | None) -> None:
+        """Call ``function(*blocks, *settings)`` for the same rows of all ``arrays``."""
 
         def chunk(rows: slice) -> None:
             function(*[array[rows] for array in arrays], *settings)
 
-        shared = getattr(self.model, "worth_a_thread", None)
-        for_chunks(chunk, self.agents, self.bytes_touched(count), 0, streamed, shared is None or shared(count))
-
-    def _unpadded(self, function: ChunkFunction, count: int) -> ChunkFunction:
-        """Return ``function`` without the samples of weight zero at an agent's end, where a chunk is one agent."""
-        if self._fused is not None or not self._fills_cache(count):  # kernels skip them anyway
-            return function
-
-        def of_one(x: np.ndarray, d: np.ndarray, c: np.ndarray, *rest: np.ndarray) -> None:
-            used = c.shape[1] if c[0, -1] else c.shape[1] - int(np.argmax(c[0, ::-1] != 0))
-            function(x[:, :used], d[:, :used], c[:, :used], *rest)
-
-        return of_one
-
-    def _fills_cache(self, count: int) -> bool:
-        """Return whether so many samples are a chunk alone; asked of the largest shard, so that all engines have equal bits."""
-        return 2 * count * self._sample_bytes > self._little
+        for_chunks(chunk, self.agents, way.touched, 0, way.streamed, way.shared)
 
     def _linearized(
         self,
@@ -387,11 +399,15 @@ class SampleSums(BaseProblem):
         """Return how many bytes a gradient on so many samples touches for one agent."""
         return _checks.count("samples", samples, least=0) * self._sample_bytes + self._agent_bytes
 
-    def _streamed(self, samples: int) -> int:
-        """Return how many of these need not fit into a cache: the agent's own, and more if a call should have many agents."""
-        if self._together == 1 or self._fills_cache(samples):
-            return self._agent_bytes
-        return max(self._agent_bytes, self.bytes_touched(samples) - CHUNK_BYTES // self._together)
+
+def unpadded(function: ChunkFunction) -> ChunkFunction:
+    """Return ``function`` without the samples of weight zero at an agent's end, for chunks of one agent."""
+
+    def of_one(x: np.ndarray, d: np.ndarray, c: np.ndarray, *rest: np.ndarray) -> None:
+        used = c.shape[1] if c[0, -1] else c.shape[1] - int(np.argmax(c[0, ::-1] != 0))
+        function(x[:, :used], d[:, :used], c[:, :used], *rest)
+
+    return of_one
 
 
 def added_up(

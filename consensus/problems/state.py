@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import cloudpickle
@@ -49,7 +49,7 @@ class Work:
     @property
     def counts(self) -> dict[str, int]:
         """All counts by name, for the history."""
-        return asdict(self)
+        return vars(self).copy()
 
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ import numpy as np
 from consensus.frameworks.torch_loss import TorchLoss
 from consensus.problems.batch import Batch, checked
 from consensus.problems.problem import Problem
-from consensus.problems.samples import ChunkFunction, SampleSums, added_up, by_agent, of_batches, trains_apart
+from consensus.problems.samples import ChunkFunction, SampleSums, added_up, by_agent, of_batches, trains_apart, unpadded
 from consensus.streaming.lazy_shards import LazyShards
 from topologies import _names
 
@@ -51,8 +51,8 @@ class LazySums(SampleSums):
         self.work.samples += int(np.count_nonzero(batch.weights))
         if trains_apart(self.model) or of_batches(self.loss):
             function, arrays = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
-        elif self.trial is not None:
-            function = self._unpadded(function, batch.indices.shape[1])
+        elif self.trial is not None and self._way(batch.indices.shape[1]).alone:
+            function = unpadded(function)
         self._over_batch(function, batch, arrays, *settings)
 
     def _over_batch(
@@ -72,7 +72,7 @@ class LazySums(SampleSums):
                 function(x, d, own, *(part[rows] if isinstance(part, np.ndarray) else part for part in rest))
 
         blocks = np.arange(self.agents), batch.indices, self._scale * batch.weights, *arrays
-        self._by_rows(of_batch, blocks, count, self._streamed(count), *settings)
+        self._by_rows(of_batch, blocks, self._way(count), *settings)
 
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
         most, chunk, sizes = self.shards.most, self.samples_at_once, self.shards.sizes
@@ -81,8 +81,8 @@ class LazySums(SampleSums):
             width = self._only.indices.shape[1]
         if of_batches(self.loss):
             function, arrays = by_agent(function, self.model, self.loss, None), (self.rows, *arrays)
-        elif self.trial is not None:
-            function = self._unpadded(function, width)
+        elif self.trial is not None and self._way(width).alone:
+            function = unpadded(function)
         if self._only is not None:
             self._over_batch(function, self._only, arrays, *settings)
             return
@@ -100,7 +100,7 @@ class LazySums(SampleSums):
             for rows, x, d, own in passes(agents):
                 function(x, d, own, *(block[rows] for block in blocks), *settings)
 
-        self._by_rows(of_agents, (np.arange(self.agents), *arrays), width, self._streamed(width))
+        self._by_rows(of_agents, (np.arange(self.agents), *arrays), self._way(width))
 
     def _read(
         self, agents: np.ndarray, places: np.ndarray, c: np.ndarray
