@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from every_regularizer import ALL, P
+from turns import in_turn
 
 import consensus
 import topologies
@@ -209,10 +210,10 @@ def close(one, other, tolerance):
         np.testing.assert_allclose(np.asarray(other, float), np.asarray(one, float), rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_equal_numbers_have_equal_results(name):
+@pytest.mark.parametrize(("name", "first"), in_turn(CASES, range(2)))
+def test_equal_numbers_have_equal_results(name, first):
     function, arrays = CASES[name]
-    for layout in LAYOUTS:
+    for layout in list(LAYOUTS)[first::2]:
         if name.endswith("aggregate") and layout in FOREIGN:
             continue  # engines give floats
         try:

@@ -13,6 +13,7 @@ from jaxtyping import TypeCheckError
 from local_problems import LOSSES, REGULARIZERS, centre, local_problem
 from problems import GRAPH, PUSH, problem
 from shapes import checked, checked_fields
+from turns import with_slow
 
 import consensus
 import topologies
@@ -171,7 +172,7 @@ class CheckedEngine(Engine):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", with_slow(SOLVERS, *list(SOLVERS)[1::2]))
 def test_solvers_and_networks(name):
     model = MLP([4, 5, 1]) if name in MATRICES else None
     p, network = problem(regularizer=consensus.L2(0.1), model=model), OTHER_NETWORKS.get(name, STATIC)

@@ -104,6 +104,17 @@ def compared():
     return {name: case for name, case in grid().items() if name in turn} | special()
 
 
+class Runs(dict):
+    """What cases give that run to their end in one process, each once it is asked for."""
+
+    def __init__(self, cases, **options):
+        super().__init__()
+        self.cases, self.options = cases, options
+
+    def __missing__(self, name):
+        return self.setdefault(name, self.cases[name].run(**self.options))
+
+
 def part(cases, many):
     """The names that so many ranks or workers run: all of them on three, a third each on one, two and four."""
     return list(cases) if many == 3 else list(cases)[many // 2 :: 3]

@@ -316,7 +316,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]
 @pytest.mark.parametrize(
     ("shape", "most"),
     [
-        ((500, 400_000, 20), 0.8),  # 1.6 GB if dense
+        pytest.param((500, 400_000, 20), 0.8, marks=pytest.mark.slow),  # 1.6 GB if dense
         pytest.param((2_000, 20_000_000, 50), 6.0, marks=pytest.mark.slow),  # 320 GB, of which both agents' parameters take 0.3
     ],
 )

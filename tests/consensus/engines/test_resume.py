@@ -18,16 +18,9 @@ from consensus.solvers import AdaptiveNEXT, ExactDiffusion, GradientTracking, So
 SAVED, UNTIL = engine_cases.saved(), engine_cases.UNTIL
 
 
-class Runs(dict):
-    """What the runs give that are not stopped, each once it is asked for."""
-
-    def __missing__(self, name):
-        return self.setdefault(name, SAVED[name].run())
-
-
 @pytest.fixture(scope="module")
 def references():
-    return Runs()
+    return engine_cases.Runs(SAVED)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from turns import in_turn
 
 import consensus
 import topologies
@@ -69,11 +70,10 @@ def problem(loss, targets, model=None):
     return consensus.Problem(model or consensus.MLP([4, 5, 3]), loss, shards, consensus.L2(0.24), reduction="sum")
 
 
-@every_pair
 @pytest.mark.parametrize(
-    "solver",
-    [GradientTracking(0.004), DGD(0.004, batch=3), NEXT(FullLinearization(120.0), 0.5), TreeLBFGS()],
-    ids=lambda solver: type(solver).__name__,
+    ("name", "solver"),
+    in_turn(PAIRS, [GradientTracking(0.004), DGD(0.004, batch=3), NEXT(FullLinearization(120.0), 0.5), TreeLBFGS()]),
+    ids=lambda one: one if isinstance(one, str) else type(one).__name__,
 )
 def test_solvers_of_first_order_take_it(name, solver):
     theirs, ours, d = PAIRS[name]

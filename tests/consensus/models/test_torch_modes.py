@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from turns import with_slow
 
 import consensus
 import topologies
@@ -145,7 +146,7 @@ def called(net, x):
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore:.*torch.ao.quantization")
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", with_slow(MODULES, *list(MODULES)[9:19:2]))
 def test_runs_are_loops_in_pytorch_and_objectives_those_of_evaluation_mode(name):
     make, differs = MODULES[name]
     torch.manual_seed(1)

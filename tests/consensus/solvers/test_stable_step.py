@@ -176,7 +176,7 @@ def test_steps_below_two_over_the_lipschitz_constant_are_stable_on_every_network
     [
         (CTA, "static"),
         (GradientTracking(), "static"),
-        (GradientTracking(), "random"),
+        pytest.param(GradientTracking(), "random", marks=pytest.mark.slow),
         (AccGT(), "random"),
         (solvers.ProxGT(), "random"),
     ],
