@@ -1,28 +1,19 @@
 """Every solver passes the contract."""
 
-import sys
-from pathlib import Path
-
 import pairs
 import pytest
-from engine_harness import mpiexec
 from every_solver import SOLVERS
+from golden import ALL, OTHER
 from pairs import LOSSES
-from problems import problem
 
-import consensus
-import topologies
 from consensus import solvers
-from consensus.engines import MPI, Processes
+from consensus.engines import Processes
 from consensus.testing import check_solver
 
 # In double by design: what AdaptiveNEXT judges its steps and averages by, and all that is made of exact sums over a tree.
 DOUBLE = {"local", "pace.apart", "sent", "total", "gradient", "direction", "pairs.steps", "pairs.changes"}
 DOUBLE |= {"step.fall", "step.tau", "step.refused", "step.tries", "plan.steps", "plan.step_units", "plan.units"}
 DOUBLE |= {f"known.{name}" for name in ("total", "scalars", "promised", "directions", "products", "noise")}
-MLP = problem("logistic", consensus.L2(0.1), consensus.MLP([4, 6, 1]), "sizes")
-RING, ALL = topologies.Static(topologies.ring(6)), topologies.Static(topologies.complete(7))
-OTHER = {"attacked": (None, ALL), **dict.fromkeys(("PowerGossip", "PowerGossip, tracking", "BEER, low rank"), (MLP, RING))}
 TURN = {"smooth": ["L2"], "prox": ["L1", "box", "groups", "SCAD"], "prox_jvp": ["L1", "ball", "logarithms"]}
 
 
@@ -58,16 +49,3 @@ def test_it_keeps_the_contract_on_other_problems_and_on_workers(name, forked):
     problem = pairs.problem(loss, regularizer, hidden, dtype=float)
     network = ALL if name == "attacked" else None
     check_solver(SOLVERS[name], problem, network, engines=[Processes(2)], **arguments(name)[1])
-
-
-@pytest.mark.slow
-def test_it_keeps_the_contract_on_ranks():
-    done = mpiexec(2, Path(__file__), timeout=500)
-    assert (done.returncode, done.stdout) == (0, "all\n" * 2), done.stderr
-
-
-if __name__ == "__main__":
-    for name in SOLVERS:
-        where, double = arguments(name)
-        check_solver(SOLVERS[name], *where, engines=[MPI()], **double)
-    sys.stdout.write("all\n")
