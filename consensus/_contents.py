@@ -17,7 +17,7 @@ from scipy import sparse
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 _COPIED = 1 << 20  # bytes
-_OURS = ("consensus", "topologies", "builtins")
+_PACKAGES = ("consensus", "topologies")
 _DOCSTRING = 0x4000000  # a flag of code since Python 3.13
 _MADE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)  # code in the namespace of a class
 
@@ -27,9 +27,10 @@ def digest(*things: object) -> str:
 
     An object counts as its class and what pickle would send: its attributes, or what its ``__getstate__`` returns, with arrays
     by dtype, shape and bytes. Values of ``functools.cached_property`` and fields of dataclasses with ``compare=False`` do not
-    count. Modules, and functions and classes of installed packages, count by name; others by their bytecode, constants,
-    defaults and attributes, and by the values of globals and enclosing variables that the code names. An attribute that cannot
-    be pickled, such as a lock, raises a ``TypeError`` that names it; as a class attribute or a global it counts by its type.
+    count. Modules, and functions and classes of installed packages, count by name; those of this one by their name without the
+    module, since files move and public names stay. Others count by their bytecode, constants, defaults and attributes, and by
+    the values of globals and enclosing variables that the code names. An attribute that cannot be pickled, such as a lock,
+    raises a ``TypeError`` that names it; as a class attribute or a global it counts by its type.
     """
     writer = _Writer()
     for thing in things:
@@ -72,7 +73,7 @@ class _Writer:
         elif kind is CodeType:
             self.add_code(thing)
         elif kind is BuiltinFunctionType and isinstance(thing.__self__, ModuleType | None):
-            self.put("builtin", f"{thing.__module__}.{thing.__qualname__}")
+            self.put("builtin", f"{_home(thing.__module__)}.{thing.__qualname__}")
         elif id(thing) in self.within:
             self.put("within", str(len(self.within) - self.within[id(thing)]))
         else:
@@ -132,7 +133,7 @@ class _Writer:
                 "returns, and make it where it is used"
             ) from error
         if isinstance(reduced, str):
-            self.put("name", f"{getattr(thing, '__module__', None)}.{reduced}")
+            self.put("name", f"{_home(getattr(thing, '__module__', None))}.{reduced}")
             self.add(getattr(thing, "__wrapped__", None), place)  # a function that is cached
             return
         self.put("object")
@@ -165,14 +166,14 @@ class _Writer:
                 self.put("type", type(values[name]).__qualname__)
 
     def add_class(self, kind: type) -> None:
-        self.put("class", f"{kind.__module__ if _installed(kind.__module__) else ''} {kind.__qualname__}")
+        self.put("class", f"{_home(kind.__module__) if _installed(kind.__module__) else ''} {kind.__qualname__}")
         if not _installed(kind.__module__) and self.is_new(kind):
             self.add_all(kind.__bases__, kind.__qualname__)
             self.add_named({name: _function(value) for name, value in vars(kind).items() if _counts(name, value)})
 
     def add_function(self, function: FunctionType) -> None:
         code, module = function.__code__, function.__globals__.get("__name__", "")
-        self.put("function", f"{module if _installed(module) else ''} {code.co_qualname}")
+        self.put("function", f"{_home(module) if _installed(module) else ''} {code.co_qualname}")
         if (not _installed(module) or "<locals>" in code.co_qualname) and self.is_new(function):
             self.add_all((function.__defaults__, function.__kwdefaults__), code.co_qualname)
             enclosing = zip(code.co_freevars, function.__closure__ or (), strict=True)
@@ -208,7 +209,17 @@ def _installed(module: str) -> bool:
         return False
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     top = module.partition(".")[0]
-    return top in _OURS or top in sys.stdlib_module_names or not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+    return (
+        top in _PACKAGES
+        or top in sys.stdlib_module_names
+        or not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+    )
+
+
+def _home(module: str | None) -> str:
+    """Return the name of a module, or of the package alone if it is one of this package's."""
+    top = str(module).partition(".")[0]
+    return top if top in _PACKAGES else str(module)
 
 
 def _left_out(kind: type, name: str) -> bool:

@@ -18,7 +18,7 @@ from consensus.history import History
 from consensus.problems import BaseProblem
 from topologies.schedules import ScheduleLike
 
-FORMAT = 6
+FORMAT = 7
 _ROUNDS = 8  # whose mixing matrices, the first, stand for the schedule
 _SHOWN = 60  # characters
 

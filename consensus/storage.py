@@ -92,7 +92,9 @@ def _opened(path: str | os.PathLike[str], what: str) -> Iterator[np.lib.npyio.Np
 
 
 def _of_format(path: str | os.PathLike[str], what: str, found: object, form: int | str) -> ValueError:
-    return ValueError(f"{path} has {what} format {found}; this version reads format {form}")
+    kinds = {str(one).rstrip("0123456789") for one in (found, form)}
+    remedy = ": use the version of the package that wrote it" if len(kinds) == 1 else ""  # of another kind no version reads it
+    return ValueError(f"{path} has {what} format {found}; this version reads format {form}{remedy}")
 
 
 def part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

@@ -29,7 +29,3 @@ __all__ = [
     "positive_at",
     "value_at",
 ]
-
-for rule in (Constant, CosineAnnealing, Diminishing, InverseSqrt, StepDecay, Warmup):
-    rule.__module__ = __name__  # checkpoints and the folders of experiments identify a class by its module
-del rule

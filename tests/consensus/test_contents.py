@@ -8,12 +8,14 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 
 import cloudpickle
 import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
+from problems import data
 from scipy import sparse
 
 import consensus
@@ -221,6 +223,51 @@ def test_functions_of_jax_count_with_their_code():
         model.predict(np.zeros((2, 3)), np.ones((2, 4, 3)))
     assert before == [digest(model) for model in models]
     assert len({*before}) == 4
+
+
+PARTS = (
+    consensus.solvers.DGD,
+    consensus.step_sizes.Diminishing,
+    consensus.MLP,
+    consensus.SquaredLoss,
+    consensus.L2,
+    topologies.Static,
+)
+
+
+def test_a_run_is_the_same_when_files_move(tmp_path, monkeypatch):
+    X, y = data()
+    problem = consensus.Problem(
+        consensus.MLP([4, 3, 1]), consensus.SquaredLoss(), consensus.partition(X, y, agents=5), consensus.L2(0.1)
+    )
+    solver, network = consensus.solvers.DGD(consensus.step_sizes.Diminishing(0.1, 0.01)), topologies.Static(topologies.ring(5))
+    before = digest(solver, network, problem.model, problem.loss, problem.regularizer)
+    consensus.solve(problem, network, solver, rounds=3, checkpoint=tmp_path / "run")
+    whole = consensus.solve(problem, network, solver, rounds=6)
+    for kind in map(type, (solver, solver.step_size, network, problem.model, problem.loss, problem.regularizer)):
+        monkeypatch.setattr(kind, "__module__", f"{kind.__module__.partition('.')[0]}.rooms.of_another_name")
+    assert digest(solver, network, problem.model, problem.loss, problem.regularizer) == before
+    resumed = consensus.solve(problem, network, solver, rounds=6, resume=tmp_path / "run")
+    np.testing.assert_array_equal(resumed.w, whole.w)
+
+
+def test_functions_of_the_package_may_move_and_those_of_others_count_by_their_place():
+    def moved(function, module):
+        return FunctionType(function.__code__, function.__globals__ | {"__name__": module}, function.__name__)
+
+    assert digest(moved(topologies.metropolis, "topologies.rules")) == digest(topologies.metropolis)
+    assert digest(moved(np.linalg.norm.__wrapped__, "numpy.other")) != digest(np.linalg.norm.__wrapped__)
+    assert digest(type("DGD", (), {"__module__": "__main__"})) != digest(
+        type("DGD", (), {"__module__": "consensus.solvers.dgd"})
+    )
+
+
+def test_public_classes_of_one_package_have_different_names():
+    """Checkpoints know them by these; the two called Torch are a model and an engine, which no checkpoint names."""
+    listed = Path(__file__).parents[1].joinpath("public_names.txt").read_text().splitlines()
+    names = [line.partition("(")[0].split(".") for line in listed]
+    classes = [(parts[0], parts[-1]) for parts in names if parts[-1][0].isupper() and not parts[-2][0].isupper()]
+    assert {name for name in classes if classes.count(name) > 1} == {("consensus", "Torch")}
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (7,), (5, 3), (3000, 100)])

@@ -191,10 +191,10 @@ def test_another_version_is_refused_by_name(trained, tmp_path):
     for path, what, ours, read in (
         (predictor, "predictor", "predictor 2", consensus.load),
         (saved, "result", "result 1", consensus.load),
-        (checkpoint, "checkpoint", 6, lambda path: owners.solved(owned, "ridge", resume=path)),
+        (checkpoint, "checkpoint", 7, lambda path: owners.solved(owned, "ridge", resume=path)),
     ):
         arrays, about = storage.read(path, what, ours)
-        for other in (f"{what} 0", f"{what} 3") if isinstance(ours, str) else (5, 7):
+        for other in (f"{what} 0", f"{what} 3") if isinstance(ours, str) else (6, 8):
             storage.write(path, arrays, about | {"format": other})
             with pytest.raises(ValueError, match=f"{path.name} has {what} format {other}; this version reads format {ours}"):
                 read(path)

@@ -91,6 +91,10 @@ SPOILT = {
         lambda path: rewrite(path, lambda _, about: about.update(format=9)),
         f"has checkpoint format 9; this version reads format {FORMAT}",
     ),
+    "classes by their modules": (
+        lambda path: rewrite(path, lambda _, about: about.update(format=6)),
+        f"has checkpoint format 6; this version reads format {FORMAT}: use the version of the package that wrote it",
+    ),
     "another array": (lambda path: rewrite(path, lambda a, _: a | {"state.w": a["state.y"]}), DAMAGED),
     "another dtype": (lambda path: rewrite(path, lambda a, _: a | {"state.w": a["state.w"].astype(">f8")}), DAMAGED),
     "another shape": (lambda path: rewrite(path, lambda a, _: a | {"state.w": a["state.w"].reshape(-1)}), DAMAGED),
