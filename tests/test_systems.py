@@ -111,7 +111,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("part", [pytest.param(part, marks=pytest.mark.slow if part != "stacked" else ()) for part in RUNS])
+@pytest.mark.slow
+@pytest.mark.parametrize("part", RUNS)
 def test_one_process_needs_nothing_of_unix(part, tmp_path):
     done = run(RUNS[part], tmp_path)
     assert done.returncode == 0, done.stderr

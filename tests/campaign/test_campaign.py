@@ -29,6 +29,7 @@ def test_every_callable_has_a_good_call():
     assert {text: answer for text, answer in answers.items() if answer != calls.Answer("result")} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "name", "kind", "finding"),
     [

@@ -105,7 +105,7 @@ def test_the_progress_bar_shows_on_a_terminal(monkeypatch):
     assert "5/5" in shown
 
 
-def test_a_run_that_ends_above_its_start_is_warned_of():
+def test_a_run_that_ends_above_its_start_is_warned_of(forked):
     p = problem("squared", consensus.L2(0.02), MLP)
     with pytest.warns(
         UserWarning, match=r"ended above its start: the objective was .* and is .* now\. Take a smaller"

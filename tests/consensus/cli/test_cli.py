@@ -77,6 +77,7 @@ def test_one_seed_is_that_of_the_split_the_shards_the_graphs_and_the_start(tmp_p
     np.testing.assert_array_equal(run(found)["DGD"].w, wanted.w)
 
 
+@pytest.mark.slow
 def test_rows_are_spaced_as_without_a_file_unless_it_says_otherwise(tmp_path):
     rounds = 99
     text = TEXT.replace("rounds = 6", f"rounds = {rounds}")

@@ -70,6 +70,7 @@ def test_each_rank_has_the_agent_of_its_owners_name(ranks, towns, tmp_path):
     assert len(refused) == ranks
 
 
+@pytest.mark.slow
 def test_owners_who_give_no_name_where_others_do_are_refused_on_all_ranks(tmp_path):
     script = tmp_path / "names.py"
     script.write_text(

@@ -124,6 +124,7 @@ def test_every_kind_of_solver_trains_both(solver):
     assert 0 <= found["test_error"][-1] <= 1
 
 
+@pytest.mark.slow
 def test_weight_zero_trains_the_model_itself_and_weight_makes_derivatives_small():
     p, _ = digits(0.0)
     own = consensus.Problem(p.model.model, consensus.CrossEntropy(), p.shards, p.regularizer)

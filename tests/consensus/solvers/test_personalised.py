@@ -88,6 +88,7 @@ def test_cvxpy_finds_the_same_models(loss, regularizer):
     np.testing.assert_allclose(result.w, w.value, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_alone_at_one_end_and_one_model_at_the_other():
     alone = np.array([ridge_alone(agent) for agent in range(AGENTS)])
     apart = consensus.solve(RIDGE, NETWORK, Personalised(l=1e-8), rounds=1500).w

@@ -6,6 +6,7 @@ import pytest
 from quadratics import optimum, quadratic
 from steps_by_hand import SCHEDULES
 from stochastic import LAZY, curved, rest_of_descent
+from turns import with_slow
 
 import consensus
 import topologies
@@ -75,7 +76,7 @@ def limit(name, step):
     return rest_of_descent(RIDGE, NETWORK.weights(0).toarray(), step / 2 if name in HALVED else step, outer)
 
 
-@pytest.mark.parametrize("name", [*BIASED, *UNBIASED])
+@pytest.mark.parametrize("name", with_slow([*BIASED, *UNBIASED], *[*BIASED, *UNBIASED][1::2]))
 def test_the_square_of_the_neighbourhood_halves_with_the_step(name):
     """That of the agents' mean around the limit, for independent draws; a bias halves itself.
 

@@ -6,6 +6,7 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from turns import with_slow
 
 from consensus.history import History
 from experiments import convergence
@@ -45,7 +46,7 @@ def test_the_legend_and_the_labels_of_one_panel_are_inside_the_figure(drawn):
         assert (box.max <= canvas.bbox.size).all()
 
 
-@pytest.mark.parametrize("last", [3, 8, 30, 300])
+@pytest.mark.parametrize("last", with_slow([3, 8, 30, 300], 8, 30))
 def test_tick_labels_do_not_overlap(drawn, last):
     canvas, ax = drawn(last)
     canvas.set_size_inches(2.6, 2.6)  # as wide as a panel of three

@@ -157,7 +157,7 @@ def test_rounds_grow_to_the_first_length_that_is_good_enough(name):
     assert (enough == 1) == (name == "complete")
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", with_slow(OTHERS, *list(OTHERS)[2:]))
 def test_where_no_misfit_is_known_eight_exchanges_are_enough(name):
     run = Run(OTHERS[name])
     lengths = run.lengths(50)

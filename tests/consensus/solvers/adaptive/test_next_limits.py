@@ -46,7 +46,7 @@ def test_scikit_learns_optimum(name, schedule):
         np.testing.assert_array_equal(p.regularizer.prox(result.mean, 1e-6) == 0, optimum == 0)
 
 
-@pytest.mark.parametrize(("loss", "schedule"), in_turn(["squared", "logistic", "huber", "classes"], NETWORKS, every=3))
+@pytest.mark.parametrize(("loss", "schedule"), in_turn(["squared", "logistic", "huber", "classes"], NETWORKS, every=5))
 def test_scipys_optimum(loss, schedule):
     p = problem(loss, consensus.L2(0.01))
     result = consensus.solve(p, NETWORKS[schedule], rounds=160, tolerance=1e-12)
