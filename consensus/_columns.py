@@ -32,7 +32,7 @@ def check_value(name: str, value: object, first: float | np.ndarray | None) -> N
 
 
 def plain(value: object) -> TypeGuard[int | float]:
-    """Whether a value is a Python number that NumPy stores in 64 bits."""
+    """Return whether a value is a Python number that NumPy stores in 64 bits."""
     return type(value) is float or (type(value) is int and -_LARGEST <= value <= _LARGEST)
 
 

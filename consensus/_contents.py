@@ -195,7 +195,7 @@ class _Writer:
                 self.put("argument", f"{instruction.arg} {instruction.argval}")
 
     def is_new(self, thing: object) -> bool:
-        """Whether a function or class comes for the first time; its number stands for it from then on."""
+        """Return whether a function or class comes for the first time; its number stands for it from then on."""
         new = id(thing) not in self.code
         number, _ = self.code.setdefault(id(thing), (len(self.code), thing))
         self.put("new" if new else "again", str(number))
@@ -204,7 +204,7 @@ class _Writer:
 
 @functools.cache
 def _installed(module: str) -> bool:
-    """Whether a module belongs to this package, to Python, or to an installed package; ``__main__`` is the user's."""
+    """Return whether a module belongs to this package, Python or an installed package; ``__main__`` is the user's."""
     if module == "__main__":
         return False
     file = getattr(sys.modules.get(module), "__file__", None) or ""
@@ -223,14 +223,14 @@ def _home(module: str | None) -> str:
 
 
 def _left_out(kind: type, name: str) -> bool:
-    """Whether an attribute of objects of a class is a cache, or is declared not to tell them apart."""
+    """Return whether an attribute of a class's objects is a cache, or a field with ``compare=False``."""
     field = getattr(kind, "__dataclass_fields__", {}).get(name)
     cached = isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
     return cached or (isinstance(field, dataclasses.Field) and not field.compare)
 
 
 def _counts(name: str, value: object) -> bool:
-    """Whether an entry of a class's namespace is code or a value of the user's, and not Python's own bookkeeping."""
+    """Return whether an entry of a class's namespace is code or a user's value, not Python's own bookkeeping."""
     own = not name.startswith("__") and name != "_abc_impl"
     return isinstance(value, _MADE) or (own and not isinstance(value, MemberDescriptorType | GetSetDescriptorType))
 

@@ -1,4 +1,4 @@
-"""What ends a run early. Nothing already computed is lost: each error carries it."""
+"""Errors and warnings of runs that end early. Nothing already computed is lost: each error carries it."""
 
 import os
 from typing import Any

@@ -52,7 +52,7 @@ class Load(Protocol):
 
 
 class Collectives(Protocol):
-    """What is needed of an engine to identify a run: see :class:`consensus.engines.Engine`."""
+    """Collective calls of an engine that identify a run: see :class:`consensus.engines.Engine`."""
 
     def allgather(self, items: Iterable[str]) -> list[str]: ...
 
@@ -146,7 +146,7 @@ class RunOptions:
 
     @property
     def each(self) -> bool:
-        """Whether something acts in each round: callbacks, but for those that look at rows; bounds; no record_every."""
+        """True if callbacks other than early stopping, or bounds, act in each round, because there is no ``record_every``."""
         users = [one for one in self.callbacks if not isinstance(one, EarlyStopping)]
         bounds = (self.tolerance, self.exchanges, self.seconds, self.stop)
         return self.record_every is None and (bool(users) or any(bound is not None for bound in bounds))
@@ -169,7 +169,7 @@ class RunOptions:
 
     @property
     def compared(self) -> dict[str, object]:
-        """What must be the same in all processes that call :func:`consensus.solve` together."""
+        """The options that must be equal in all processes that call :func:`consensus.solve` together."""
         names = (*_COMPARED, "agent_objectives")
         kind = None if self.test is None else "test sets of owners" if isinstance(self.test, OwnedTest) else "a test set"
         given = {"metrics": list(self.metrics or ()), "test": kind}

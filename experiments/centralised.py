@@ -145,7 +145,7 @@ class Counted:
         return int(there[0]) if len(there) else None
 
     def until(self, level):
-        """What the busiest machine had to do until then."""
+        """Return the load of the busiest machine until ``level``."""
         row = self.first(level)
         if row is None:
             return None
@@ -159,7 +159,7 @@ def target(found, data, repeat):
 
 
 def loads(outcomes, level):
-    """What the busiest machine of each method had to do until ``level``, of the methods that get there."""
+    """Return the load of the busiest machine until ``level``, of the methods that get there."""
     until = {name: outcome.until(level) for name, outcome in outcomes.items()}
     return {name: load for name, load in until.items() if load}
 
@@ -180,7 +180,7 @@ def figure(found, datasets, split):
 
 
 def table(found, agents):
-    """Where runs end, and what they need to come near the least objective."""
+    """Return a table of the ends of runs, and of what they need to come near the least objective."""
     ends = {"objective": ".3g", "test error": ".3g"}
     needed = zip(NEAR, (".3g", ".3g", ".2g"), strict=True)
     rows = Table({"data set": "", "method": "", "compute": "d", "serve": "d", **ends, **dict(needed)})

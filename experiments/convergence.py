@@ -132,7 +132,7 @@ def table(needs, ends, settings):
 
 
 def ratios(needs, datasets):
-    """How many times the exchanges of NEXT with partial linearization and the network's curvature the others need.
+    """Return the exchanges of the others, as multiples of those of NEXT with partial linearization and the network's curvature.
 
     NaN where that one does not get there: there is nothing to compare with.
     """

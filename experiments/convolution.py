@@ -130,7 +130,7 @@ def table(found):
 
 
 def first(outcome, x):
-    """What of ``x`` was used when the worst agent's recorded test error was first at the goal; infinite if it never was."""
+    """Return the ``x`` used until the worst agent's recorded test error was first at the goal; infinite if it never was."""
     (there,) = np.nonzero(outcome.history["test_error_worst"] <= GOAL)
     return float(outcome.history[x][there[0]]) if len(there) else np.inf
 

@@ -165,7 +165,7 @@ def accuracy_table(accuracy):
 
 
 def training_table(training):
-    """Where training ends, and how far the parameters are from those of exact training."""
+    """Return a table of the ends of training, and of the parameters' distances from those of exact training."""
     rows = Table({"gradients": "", "objective": ".6g", "test error": ".3g", "distance of the parameters": ".2e"})
     exact = training[EXACT].w
     for name, outcome in training.items():
@@ -176,7 +176,7 @@ def training_table(training):
 
 
 def in_the_paper(folder):
-    """How exact gradients of split layers are, and on how many workers they pay, if at all, by name."""
+    """Return the accuracy of gradients of split layers, and the numbers of workers for which they pay, by name."""
     accuracy = [row for row in reading.rows(folder / "accuracy.csv") if row["V-cycles"] != "0"]
     deepest = max(accuracy, key=lambda row: int(row["levels"]))["levels"]
     found = {

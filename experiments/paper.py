@@ -163,7 +163,7 @@ def _measured(results):
 
 
 def _ahead(folder):
-    """How many times the seconds of NEXT without rounds NEXT with rounds takes, the better surrogate of each, by clock."""
+    """Return ratios of seconds, NEXT without rounds to NEXT with rounds, the better surrogate of each, by clock."""
     first, last = next(iter(stragglers.LEVELS)), list(slowed.LEVELS)[-1]
     places = {
         "slow": ("table", first),
@@ -183,7 +183,7 @@ def _ahead(folder):
 
 
 def _ratios(path):
-    """How many times the exchanges to the last level the others need: from the least to the most of the sets' medians."""
+    """Return the others' exchanges to the last level as multiples of the reference's: the range of the sets' medians."""
     level = convergence.ENDS.removeprefix("exchanges ")
     rows = [row for row in reading.rows(path) if row["data set"] not in convergence.SHORTER]
     found = {"ratios.sets": len({row["data set"] for row in rows})}

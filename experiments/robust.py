@@ -99,7 +99,7 @@ def flipped(problem, byzantine):
 
 
 def degree(agents):
-    """How many neighbours each of them has: three fifths of the others, and more of few."""
+    """Return the number of neighbours of each agent: three fifths of the others, and more in small networks."""
     return min(agents - 1, 2 * max(2, round(0.3 * agents)))
 
 
@@ -114,7 +114,7 @@ def drawn(agents, count, seed):
 
 
 def excess(outcomes, cases, curve, seeds):
-    """How far the honest agents' objective is above its least, in percent of that, at their own copies, on average."""
+    """Return the percentage by which the honest agents' objective, at their own copies, exceeds its least, on average."""
     *place, _, _, count = curve
     values = []
     for outcome, seed in zip(outcomes, seeds, strict=True):

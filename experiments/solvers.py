@@ -91,7 +91,7 @@ def fitting(problem, network):
 
 
 def sets_levels(key):
-    """Whether a run's objective sets a level: on networks AdaptiveNEXT's does not, which ends in other, often lower, minima."""
+    """Return whether a run's objective sets a level: AdaptiveNEXT's does not on networks, where it ends in other minima."""
     return key[2] != ADAPTIVE or "linear" in key[1]
 
 

@@ -79,7 +79,7 @@ def main(arguments=None):
 
 
 def merits(found, key, outcome):
-    """What is needed to the level, of ties that with the least error at the end; and that error. Of the worst agent."""
+    """Return the worst agent's costs to the level, ties broken by the error at the end; and that error."""
     end = np.inf if outcome.diverged else float(outcome.history["test_error_worst"][-1])
     return {NEEDED: (reached(outcome, "epochs"), end), END: end}
 

@@ -34,13 +34,13 @@ def main(arguments=None):
 
 
 def block(split, workers, sequence=BLOCK["sequence"]):
-    """What a worker does for a gradient of the transformer block, with so many tokens a sequence."""
+    """Return the work of a worker for a gradient of the transformer block, with so many tokens a sequence."""
     sizes = BLOCK | {"sequence": sequence}
     return SplitTransformer(**sizes, workers=workers, split=split).load(SAMPLES, itemsize=4)
 
 
 def gains(tokens):
-    """How much faster 3-D is than the others on 64 workers, by the tokens of all sequences over the width of a token."""
+    """Return the speed-ups of 3-D over the other splits on 64 workers, for ``tokens`` times the width of a token."""
     sequence = int(tokens * BLOCK["width"]) // SAMPLES
     found = {split: float(ACCELERATORS.seconds(block(split, WORKERS, sequence))[0]) for split in LOOK}
     return {split: found[split] / found["3d"] for split in CLAIMS}
@@ -105,7 +105,7 @@ def crossover_table(history, sizes, most):
 
 
 def gains_table():
-    """How much faster 3-D is on 64 workers, as predicted and as the paper has measured."""
+    """Return a table of the speed-ups of 3-D on 64 workers, as predicted and as measured in the paper."""
     rows = Table({"tokens / width": ".3g"} | {f"over {NAMES[split]}": ".3g" for split in CLAIMS})
     for tokens in (0.25, 1, 4, 16, 64):
         rows.add(tokens, *gains(tokens).values())
@@ -127,7 +127,7 @@ def measured_table(history, sizes, places):
 
 
 def in_the_paper(folder):
-    """Where spread matrices pay, and how much a cube is ahead, by name."""
+    """Return the settings in which spread matrices pay, and the speed-ups of a cube, by name."""
     found = {"tensor.width": SIZES.width, "tensor.hidden": f"{SIZES.hidden:,}", "tensor.samples": f"{SIZES.samples:,}"}
     found |= {"tensor.workers": WORKERS} | {f"tensor.claim.{split}": f"{claim:g}" for split, claim in CLAIMS.items()}
     rows = [row for row in reading.rows(folder / "gains.csv") if row["tokens / width"]]

@@ -1,1 +1,1 @@
-"""What the rest stands on: rows of arrays, threads, sparse rows, random streams, messages, files, progress bars."""
+"""Foundations of the other rooms: rows of arrays, threads, sparse rows, random streams, messages, files, progress bars."""

@@ -24,7 +24,7 @@ _WORTH_OPERATIONS = 3e7
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -71,7 +71,7 @@ def keep_freed_memory() -> None:
 
 
 class _Guard:
-    """Which threads are inside :func:`one_blas_thread`, and how many they may use for chunks."""
+    """Threads inside :func:`one_blas_thread`, and the number of threads that they may use for chunks."""
 
     lock = threading.Lock()
     inside: ClassVar[set[int]] = set()
@@ -139,7 +139,7 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
 
 def threads() -> int:
-    """How many threads chunks may use here."""
+    """Return the number of threads that chunks may use here."""
     with one_blas_thread():
         return _Guard.threads
 

@@ -86,7 +86,7 @@ def bar(shown: bool = True, **settings: object) -> tqdm:
 
 
 def in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this, whose standard error is shown although it is no terminal."""
+    """Return whether a Jupyter kernel runs this process: it shows standard error, although that is no terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return "IPKernelApp" in (getattr(shell, "config", None) or {})

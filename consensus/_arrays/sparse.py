@@ -83,7 +83,7 @@ class SparseRows:
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What is stored: numbers, their columns, and where each row begins."""
+        """The stored entries, their columns, and the start of each row in them."""
         return self.matrix.data, self.matrix.indices, self.matrix.indptr
 
     def hollow(self) -> SparseRows:

@@ -24,7 +24,7 @@ class ADPSGDState(NamedTuple):
 
 
 class ADPSGDMessage(NamedTuple):
-    """What the partner takes (agents, P); in the mailbox its iterate, (agents, 1, P)."""
+    """Message to the partner, shape (agents, P). In a mailbox: the partner's iterate, shape (agents, 1, P)."""
 
     w: np.ndarray
 

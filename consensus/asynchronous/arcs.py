@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Arcs(NamedTuple):
-    """What a block of agents knows of the arcs that lead to them: their sources, and weights of two matrices R and C.
+    """Arcs that lead to a block of agents: their sources, and the weights of two matrices R and C.
 
     Agents have D places for sources, D the largest in-degree of the network; a place that is not needed has weight zero.
 

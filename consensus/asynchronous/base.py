@@ -1,4 +1,4 @@
-"""What a solver without rounds is."""
+"""Base class of solvers without rounds."""
 
 from __future__ import annotations
 

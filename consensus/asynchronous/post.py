@@ -40,7 +40,7 @@ class Outgoing:
 
     @property
     def free(self) -> bool:
-        """Whether nothing is on its way."""
+        """True if no message is on its way."""
         return self._request.Test()
 
     def send(self) -> None:

@@ -1,4 +1,4 @@
-"""What engines with real agents share: which solvers they run, and the rows of the history."""
+"""Common parts of engines with real agents: checks of solvers, and the rows of the history."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_newest(engine: str, solver: AsynchronousSolver, saves: bool) -> None:
 
 
 class Seen(NamedTuple):
-    """What was seen of all agents: iterates (A, P), and by agent their wakes, oldest messages in seconds, and losses (A,).
+    """Observed iterates (A, P) of all agents; wakes, ages of the oldest messages in seconds, and lost messages, each (A,).
 
     ``along`` has the messages along each arc, unless one goes along each at every wake of its source.
     """

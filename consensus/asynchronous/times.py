@@ -1,4 +1,4 @@
-"""How long computing and messages take in a simulation, and which messages are lost."""
+"""Durations of computations and messages in a simulation, and losses of messages."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _trace(
 
 
 class Draws(NamedTuple):
-    """What is drawn for the wakes of one agent, from number ``first`` on: lists, because they are read one by one.
+    """Random draws for the wakes of one agent from number ``first`` on, as lists, because they are read one by one.
 
     Attributes
     ----------

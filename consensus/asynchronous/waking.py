@@ -32,7 +32,7 @@ _POLL = 1e-3
 
 
 class Task(NamedTuple):
-    """What a worker does: its agents' wakes until all agents together have woken ``most`` times, or ``stop`` is set.
+    """Work of one process: its agents' wakes, until all agents together have woken ``most`` times or ``stop`` is set.
 
     ``solver`` is pickled. ``ready`` says of each worker, and at last of the parent, whether it may begin; ``work``
     (workers, 5) has the counts of work.

@@ -1,4 +1,4 @@
-"""What the federated systems share: clients that take local steps, and who takes part in a round."""
+"""Base class of the federated systems: local steps of clients, and the draw of each round's participants."""
 
 from abc import abstractmethod
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Where the map of a map-reduce runs: processes of this machine, or joblib's backends."""
+"""Mappers of a map-reduce: processes of this machine, or joblib's backends."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
@@ -20,7 +20,7 @@ Total: TypeAlias = Callable[[np.ndarray], Sum]  # of the point (1, P)
 
 
 class Mapper(Protocol):
-    """Where partial sums are computed and added."""
+    """Computes partial sums, and adds them."""
 
     def open(self, problem: BaseProblem, blocks: list[slice], tree: bool) -> AbstractContextManager[Total]:
         """Distribute the problem in parts of ``blocks`` of agents, whose sums are added over a tree if ``tree`` says so.

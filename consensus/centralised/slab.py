@@ -14,7 +14,7 @@ from consensus.models import ResNet
 
 
 class Done(NamedTuple):
-    """What a slab answers: the squares of its residuals before each iteration and after the last one, and what it has sent."""
+    """Answer of a slab: squares of its residuals before each iteration and after the last one, and counts of its messages."""
 
     squares: list[float]
     messages: int

@@ -1,4 +1,4 @@
-"""What a gradient by :class:`LayerParallel` takes, counted by formulas."""
+"""Costs of a gradient by :class:`LayerParallel`, from formulas."""
 
 import itertools
 from typing import NamedTuple

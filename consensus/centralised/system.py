@@ -1,4 +1,4 @@
-"""What a centralised system is."""
+"""Base class of centralised systems."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ Advance: TypeAlias = Callable[[S, int], S]  # (state, due) -> a later state, of 
 
 
 class Traffic:
-    """What was sent and computed so far, by the names of the history's columns.
+    """Counters of communication and work, named as the history's columns.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
 
 
 class _Plan(NamedTuple):
-    """What a file asks for: the solvers, and by label their files' names and their checkpoints, as arguments of ``solve``."""
+    """Requests of a file: the solvers, and by label the names of their files and the checkpoint arguments of ``solve``."""
 
     setting: Setting
     solvers: dict[str, tuple[Key, Solver | None]]

@@ -145,7 +145,7 @@ def _engine(config: Config) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Rank:
-    """What each rank of a job calls.
+    """Function that each rank of a job calls.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Exchanges(ABC):
 
     @property
     def static(self) -> bool:
-        """Whether every round has the same mixing matrix; agents know that from the start."""
+        """True if every round has the same mixing matrix; agents know that from the start."""
         return is_static(self.schedule)
 
     def count_exchanges(self, round: int, exchanges: int, numbers: int) -> None:

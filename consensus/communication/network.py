@@ -20,7 +20,7 @@ Block: TypeAlias = "Float[np.ndarray, 'agents ...'] | Packed"
 
 
 class Network(Protocol):
-    """What :meth:`consensus.solvers.Solver.step` is given: exchanges between a block of agents and their neighbours.
+    """Exchanges between a block of agents and their neighbours, for :meth:`consensus.solvers.Solver.step`.
 
     A block holds a row for each agent, shape (agents, ...), which is sent and mixed in the problem's dtype. If a block is
     :class:`Packed`, its packed form is sent and counted, and the rows that it stands for are mixed. ``beside`` is the number
@@ -63,7 +63,7 @@ class Network(Protocol):
 
     @property
     def static(self) -> bool:
-        """Whether every round has the same mixing matrix."""
+        """True if every round has the same mixing matrix."""
 
     @property
     def tree(self) -> Any:  # noqa: ANN401  # a Tree

@@ -64,7 +64,7 @@ class Packed(Protocol):
 
     @property
     def numbers(self) -> Int[np.ndarray, " agents"]:
-        """How many numbers each message stands for, in however few bits: the history's ``floats``."""
+        """The number of numbers that each message stands for, however few bits it has: the history's ``floats``."""
 
     @property
     def of(self) -> Callable[..., Packed]:

@@ -1,4 +1,4 @@
-"""What an exchange needs of a mixing matrix: computed once for each, and kept while there is room."""
+"""Plans of exchanges: the data of a mixing matrix that they need, computed once for each matrix and cached."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeAlias

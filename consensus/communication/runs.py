@@ -101,7 +101,7 @@ def _bits(widths: np.ndarray) -> np.ndarray:
 
 
 def _used(widths: np.ndarray, count: int) -> np.ndarray:
-    """Which bits of ``count`` words are in a message: (runs, 32, bits), bits up to the whole byte of the widest run."""
+    """Return a mask of the bits of ``count`` words that are in a message: (runs, 32, bits), whole bytes of the widest run."""
     bits = _bits(widths)
     among = np.arange(len(bits) * _RUN).reshape(-1, _RUN, 1) < count
     return among & (np.arange(8 * -(-bits.max(initial=1) // 8)) < bits[:, None, None])

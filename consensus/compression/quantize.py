@@ -63,7 +63,7 @@ class Quantize(Compressor):
 
     @property
     def unbiased(self) -> bool:  # type: ignore[override]  # an attribute of others
-        """Whether rounding is random."""
+        """True if rounding is random."""
         return self.rounding == "random"
 
     def omega(self, parameters: int) -> float:
@@ -238,7 +238,7 @@ def _unpacked(sent: np.ndarray, columns: int, bits: int) -> np.ndarray:
 
 
 def _words(bits: int) -> tuple[int, int, np.dtype | None]:
-    """How many codes fill whole bytes, how many bytes, and the unsigned integer that holds these."""
+    """Return how many codes fill whole bytes, the number of these bytes, and an unsigned integer type that holds them."""
     each = 8 // math.gcd(bits, 8)
     size = each * bits // 8
     return each, size, np.dtype(f"<u{1 << (size - 1).bit_length()}") if size <= 8 else None

@@ -1,4 +1,4 @@
-"""What the costs of coupled problems are."""
+"""Protocol of the costs of coupled problems."""
 
 from __future__ import annotations
 

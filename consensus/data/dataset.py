@@ -72,7 +72,7 @@ class Dataset:
 
     @property
     def classification(self) -> bool:
-        """Whether the target is classes."""
+        """True if the target is classes."""
         return self.classes is not None
 
     @property

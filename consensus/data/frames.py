@@ -23,7 +23,7 @@ _FEW = 0.5  # share of different texts in a column up to which it may be categor
 
 @dataclass(frozen=True)
 class Reading:
-    r"""How a file of text is read, by the names that pandas has for it; None is decided by the file.
+    r"""Options for reading a file of text, named as in pandas; None leaves the choice to the file.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def _common(parts: Sequence[np.ndarray]) -> np.dtype[Any]:
 
 
 class Target(NamedTuple):
-    """What a target is: the names of its columns, and its classes if it is codes of some."""
+    """Description of a target: the names of its columns, and its classes if it consists of class codes."""
 
     names: tuple[str, ...] = ()
     classes: Classes | None = None

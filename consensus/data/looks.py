@@ -1,4 +1,4 @@
-"""What cells of text look like: numbers, missing ones, numbers that are written otherwise and the option that reads these."""
+"""Recognition of cells of text: numbers, missing values, numbers in another notation and the option that reads them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def label_of(value: object) -> str:
 
 
 class Look(NamedTuple):
-    """What numbers that are written otherwise look like, and what reads them."""
+    """Description of numbers in another notation, and of the option that reads them."""
 
     what: str
     option: str  # of the reader; "" if it has none

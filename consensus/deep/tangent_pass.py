@@ -14,7 +14,7 @@ from consensus.models.mlp import MLP
 
 
 class _WithTangents(Protocol):
-    """What :class:`TangentPass` uses of a :class:`consensus.models.WithTangents`."""
+    """Part of :class:`consensus.models.WithTangents` that :class:`TangentPass` uses."""
 
     model: MLP | Convolutional | ResNet
     count: int

@@ -1,4 +1,4 @@
-"""What a direction is."""
+"""Base class of directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parameters are the weights of layers."""
+"""Places of the layers' weights among a model's parameters."""
 
 import math
 from collections.abc import Callable

@@ -20,7 +20,7 @@ from topologies.schedules import ScheduleLike
 
 
 class Together(Protocol):
-    """What is needed of an engine: see :class:`consensus.engines.Engine`."""
+    """Collective calls of an engine that are needed here: see :class:`consensus.engines.Engine`."""
 
     def agreed(self) -> AbstractContextManager[object]: ...
 

@@ -1,4 +1,4 @@
-"""What engines require of problems and solvers."""
+"""Protocols of the problems and solvers that engines run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class State(Protocol):
 
 
 class Solver(Method, Protocol):
-    """What an engine calls of a solver: see :class:`consensus.solvers.Solver`."""
+    """Members of a solver that engines call: see :class:`consensus.solvers.Solver`."""
 
     def init(self, problem: AnyProblem, w: Float[np.ndarray, "agents P"]) -> AnyState:
         """Return the state at the start."""
@@ -104,7 +104,7 @@ class Solver(Method, Protocol):
 
     @property
     def secret(self) -> bool:
-        """Whether its agents draw random numbers that others must not know."""
+        """True if its agents draw random numbers that others must not know."""
 
     def among_owners(self, agents: range, everyone: Callable[[np.ndarray], np.ndarray]) -> Any:  # noqa: ANN401  as below
         """Return the solver with such numbers, for the ``agents`` of one of several processes."""

@@ -1,4 +1,4 @@
-"""Where a run begins, and what a solver's states must be."""
+"""Beginning of a run, and checks of a solver's states."""
 
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ _UNPACK = "; unpack what network.mix returns, a tuple with one array for each bl
 
 
 class Begin(NamedTuple):
-    """Where a run, or a block of its agents, begins: at a start or at a checkpoint.
+    """Beginning of a run, or of a block of its agents: a start or a checkpoint.
 
     Attributes
     ----------

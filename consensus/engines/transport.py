@@ -1,4 +1,4 @@
-"""What carries arrays between ranks: the part in which MPI and PyTorch differ."""
+"""Transport of arrays between ranks: the part in which MPI and PyTorch differ."""
 
 from __future__ import annotations
 

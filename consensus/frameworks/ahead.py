@@ -46,7 +46,7 @@ class Sizes:
 
 
 class Ahead(Generic[Work]):
-    """What one rank sends, asked for ahead.
+    """Messages from one rank, requested before they are needed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What models made of another framework's functions have in common: blocks of agents, cut into parts that it works at once."""
+"""Base class of PyTorch and JAX models: splits a block of agents into the parts of one framework call."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ class Torch(ModuleGradients):
 
     @property
     def _kept(self) -> int:
-        """How many numbers a sample takes in a pass there and back: what is kept for the way back, and the slopes there."""
+        """The count of numbers that a sample takes in both passes: those kept for the backward pass, and slopes there."""
         key = self.features, self.whole
         if key not in self._numbers_kept:
             torch, precision = loaded(), max(self._tried_in)

@@ -259,7 +259,7 @@ class ModuleCalls(Framework):
 
     @property
     def trains(self) -> bool:
-        """Whether any part of the module is in training mode."""
+        """True if any part of the module is in training mode."""
         return any(part.training for part in self._module.modules())
 
     def _settle(self, call: Callable[[], object]) -> None:

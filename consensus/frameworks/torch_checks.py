@@ -1,4 +1,4 @@
-"""Which modules of PyTorch, and which devices, can be taken."""
+"""Checks of PyTorch modules and devices."""
 
 from __future__ import annotations
 

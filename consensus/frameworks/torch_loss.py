@@ -150,7 +150,7 @@ class TorchLoss(Loss):
 
     @property
     def _digest(self) -> str:
-        """What tells two losses apart: modules are compared by identity, also with their own copies."""
+        """The digest that distinguishes losses: modules are compared by identity, also with their own copies."""
         return digest(self.function, self.labels, *([self.over, self.reduction] if self.over == "batch" else []))
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -393,7 +393,7 @@ def _loaded() -> ModuleType:
 
 
 class _Unfit(ValueError):
-    """What a trial finds, in words of its own."""
+    """Failure of a trial, in its own words."""
 
 
 def _leaves(values: torch.Tensor) -> list[torch.Tensor]:

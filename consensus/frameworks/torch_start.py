@@ -1,4 +1,4 @@
-"""Where a rank of ``torch.distributed`` finds its number and the others: what torchrun, SLURM or the user says."""
+"""Start of ranks of ``torch.distributed``: rank and address from torchrun, SLURM or the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST_PORT, _PORTS = 20_000, 10_000  # of SLURM's jobs: below those that system
 
 
 class Start(NamedTuple):
-    """How a rank joins the others: arguments of ``torch.distributed.init_process_group``.
+    """Arguments of ``torch.distributed.init_process_group``, by which a rank joins the others.
 
     Attributes
     ----------

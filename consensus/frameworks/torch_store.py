@@ -25,7 +25,7 @@ _ANSWERS = 1.0  # seconds
 
 
 class Place:
-    """Where the ranks of a ``start`` meet: ``host`` and ``port``, None if that is a file."""
+    """Meeting place of the ranks of a ``start``: ``host`` and ``port``, None if it is a file."""
 
     def __init__(self, start: Start) -> None:
         self.start = start
@@ -39,7 +39,7 @@ class Place:
 
     @property
     def alone(self) -> bool:
-        """Whether all ranks are known to be on this machine."""
+        """True if all ranks are known to be on this machine."""
         if self.torchrun:
             return os.environ.get("LOCAL_WORLD_SIZE") == str(self.start.world_size)
         return self.host is not None and (self.host == "localhost" or _is_loopback(self.host))

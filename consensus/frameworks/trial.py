@@ -1,4 +1,4 @@
-"""Whether a function of another framework depends on its parameters and on a sample's own features alone."""
+"""Trials of another framework's functions, which must depend on their parameters and on a sample's own features alone."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class _Hessian:
         return np.asarray(held(q[0]) - G)
 
     def _free(self, slopes: np.ndarray, G: np.ndarray) -> np.ndarray:
-        """Where M is diagonal: a definite system in the columns that the prox lets move."""
+        """If M is diagonal: solve the positive definite system restricted to the free coordinates."""
         free = slopes > 0
         delta = np.where(free, 0, -G)
         diagonal = self.tau + self.norm * (1 / slopes[free] - 1)

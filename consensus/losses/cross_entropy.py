@@ -113,7 +113,7 @@ class CrossEntropy(Loss):
 
     @property
     def _plain(self) -> bool:
-        """Whether q is one for the class and zero for all others, of every label."""
+        """True if q is one for the class and zero for all others, of every label."""
         return self.weight is None and not self.label_smoothing and self.ignore_index is None
 
     def _shares(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:

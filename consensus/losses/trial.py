@@ -1,4 +1,4 @@
-"""Whether a loss is of each sample by itself: tried on the targets of a problem, in several orders and compositions."""
+"""Trials of losses on a problem's targets, in several orders and compositions: samples must have losses of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an engine gathers blocks of agents for the observer: sums, counts, rows."""
+"""Collection of sums, counts and rows from blocks of agents, for the observer."""
 
 from __future__ import annotations
 

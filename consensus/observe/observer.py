@@ -1,4 +1,4 @@
-"""What is recorded, when a run stops, and what callbacks see: an engine reports its rounds to an observer."""
+"""The observer, to which an engine reports its rounds: it records rows, decides when a run stops and calls callbacks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is observed of problems and methods."""
+"""Protocols of the problems and methods that an observer sees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Costs(Protocol):
-    """What is observed of a problem, or of a block of its agents."""
+    """Members of a problem, or of a block of its agents, that the observer uses."""
 
     @property
     def agents(self) -> int:
@@ -60,7 +60,7 @@ class Masks(Protocol):
 
     @property
     def public(self) -> np.ndarray:
-        """What the others must know of these agents."""
+        """The keys of these agents that the others must have."""
         ...
 
     def agree(self, public: np.ndarray) -> None:
@@ -73,7 +73,7 @@ class Masks(Protocol):
 
 
 class Secure(Protocol):
-    """How agents add without telling their terms: see :class:`consensus.privacy.SecureSums`."""
+    """Secure sums over agents: see :class:`consensus.privacy.SecureSums`."""
 
     def encode(self, rows: np.ndarray, agents: np.ndarray, terms: int) -> np.ndarray:
         """Return numbers of some agents as integers modulo 2^64, for a sum of so many terms."""
@@ -89,7 +89,7 @@ class Secure(Protocol):
 
 
 class Measures(Protocol):
-    """What a row of the history says of the iterates."""
+    """Measurements at the iterates, for a row of the history."""
 
     def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
         """Return the measured quantities by name, at the iterates ``w`` of this process and the ``mean`` of all."""
@@ -97,7 +97,7 @@ class Measures(Protocol):
 
 
 class Personal(Protocol):
-    """What agents keep for themselves, who have models of their own: see :class:`consensus.personal.Personal`."""
+    """Parameters that agents with models of their own keep to themselves: see :class:`consensus.personal.Personal`."""
 
     @property
     def own(self) -> Bool[np.ndarray, " P"]:
@@ -114,7 +114,7 @@ class Personal(Protocol):
 
 
 class Method(Protocol):
-    """What is observed of a solver, or of a centralised system."""
+    """Members of a solver, or of a centralised system, that the observer uses."""
 
     @property
     def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:

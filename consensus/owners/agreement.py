@@ -1,4 +1,4 @@
-"""What owners agree on: columns, kinds, categories and classes, and scalers of all their rows."""
+"""Agreement of owners on columns, kinds, categories and classes, and on scalers of all their rows."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Together(Protocol):
-    """What is needed of an engine: see :class:`consensus.engines.Engine`."""
+    """Collective calls of an engine that owners need: see :class:`consensus.engines.Engine`."""
 
     @property
     def size(self) -> int: ...
@@ -57,7 +57,7 @@ class Exchanges:
 
     @property
     def revealed(self) -> pandas.DataFrame:
-        """What was exchanged: a row for each exchange."""
+        """The log of what was exchanged, with a row for each exchange."""
         import pandas
 
         return pandas.DataFrame(self._rows, columns=["exchange", "reveals", "numbers", "bytes"])

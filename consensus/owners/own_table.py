@@ -26,7 +26,7 @@ _WORD = 4  # and those of a cell that is not in other words by chance
 
 
 class Kinds(NamedTuple):
-    """What others learn of an owner's columns."""
+    """Facts about an owner's columns that the others learn."""
 
     target: tuple[str, ...]
     categories: list[str]  # columns
@@ -123,7 +123,7 @@ class OwnTable:
 
     @property
     def kinds(self) -> Kinds | None:
-        """What others learn of its columns; None if the table is rejected."""
+        """The facts about its columns that the others learn; None if the table is rejected."""
         if self.table is None:
             return None
         own, table = self.columns, self.table

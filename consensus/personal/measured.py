@@ -15,7 +15,7 @@ from consensus.problems.state import TestSet
 
 
 class Personal(NamedTuple):
-    """What agents minimise who have models, or parts of models, of their own.
+    """Objective of agents that have models, or parts of models, of their own.
 
         (1/A) [ sum_i f_i(x_i)  +  sum_{i<j} c_ij/2 |x_i - x_j|^2 ],      equal in the parameters that are not ``own``.
 

@@ -1,4 +1,4 @@
-"""What noisy gradients reveal, in terms of differential privacy."""
+"""Privacy loss of noisy gradients, in terms of differential privacy."""
 
 import math
 

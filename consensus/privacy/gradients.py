@@ -87,7 +87,7 @@ class Noise(NamedTuple):
 
 
 class PrivateProblem:
-    """What a solver sees of a problem: noisy gradients, sizes, the regularizer. Anything else raises a ``TypeError``.
+    """Problem as a solver sees it: noisy gradients, sizes, the regularizer. Anything else raises a ``TypeError``.
 
     The gradients of the samples, times A times the agent's share of all samples, are clipped to norm C, averaged, and get
     noise that depends on the round and on how many gradients were taken in it before. One that is not finite counts as zero.

@@ -333,14 +333,14 @@ class SampleSums(BaseProblem):
 
     @property
     def samples_at_once(self) -> int:
-        """How many samples of an agent one pass through the model takes at most; sums over more are those of several passes."""
+        """The most samples of an agent in one pass through the model; sums over more samples add several passes."""
         if self._fused is not None or has_buffers(self.model) or of_batches(self.loss):  # kernels keep nothing; others need all
             return sys.maxsize
         return self.micro_batch or samples_at_once(self.model, self.dtype)
 
     @property
     def _several(self) -> bool:
-        """Whether a sum over all samples takes several passes; asked of the largest shard, so that engines have equal bits."""
+        """True if a sum over all samples takes several passes, for the largest shard, so that engines have equal bits."""
         return bool(self.weights.shape[1] > self._way(self.weights.shape[1]).few)
 
     def _way(self, count: int) -> Way:

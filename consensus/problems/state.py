@@ -1,4 +1,4 @@
-"""What a problem keeps beside its data: counts of work, cached results, its form for other processes."""
+"""State of a problem beside its data: counts of work, cached results, its form for other processes."""
 
 from __future__ import annotations
 

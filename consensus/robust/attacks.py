@@ -1,4 +1,4 @@
-"""What Byzantine agents send: functions of the messages that reach each attacked agent.
+"""Messages of Byzantine agents: functions of the messages that reach each attacked agent.
 
 In the papers an attacker knows everything. Here it knows the row of the attacked agent and the rows of the honest agents
 that send to it, as in the code of He, Karimireddy and Jaggi, but no row of an honest agent further away.

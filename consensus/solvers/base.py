@@ -1,4 +1,4 @@
-"""What a solver is."""
+"""Base class of solvers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bounds on steps take from a problem and a network."""
+"""Curvature and spectral constants used by the default step sizes."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""Whether a solver fits a problem and a network."""
+"""Checks that a solver fits a problem and a network."""
 
 from typing import Any, cast
 

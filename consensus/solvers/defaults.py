@@ -1,4 +1,4 @@
-"""What engines ask of a solver beside its steps."""
+"""Default members of solvers that engines use beside ``init`` and ``step``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solver needs of a problem and of a network, as data."""
+"""Requirements of a solver on a problem and a network, as data."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -13,7 +13,7 @@ _DIRECTED = {"doubly stochastic": "sinkhorn", "column stochastic": "push", "row 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a solver needs of a problem and a network: the attribute ``needs`` of its class.
+    """Requirements of a solver on a problem and a network: the attribute ``needs`` of its class.
 
     :func:`consensus.solvers.check_needs`, which :func:`consensus.solve` calls before any work, refuses what the method cannot
     run on: a ``regularizer``, a missing ``model`` or method of the ``loss``, ``mixing`` matrices. It warns of what only its

@@ -70,7 +70,7 @@ class ProxSkip(DualSolver):
         return 1 / steepest(problem, network)
 
     def communicates(self, round: int) -> bool:
-        """Whether there is an exchange in a round.
+        """Return whether there is an exchange in a round.
 
         Parameters
         ----------

@@ -206,7 +206,7 @@ class LazyShards:
 
     @property
     def weights(self) -> np.ndarray:
-        """Which places of shards, filled up to the largest of the network, have a sample: bool (agents, most)."""
+        """The mask of places that have a sample, in shards padded to the largest of the network: bool (agents, most)."""
         return np.asarray(np.arange(self.most) < self.sizes[:, None])
 
     def restrict(self, rows: slice | ArrayLike) -> Self:

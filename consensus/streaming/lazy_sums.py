@@ -16,7 +16,7 @@ from topologies import _names
 
 
 class LazySums(SampleSums):
-    """How a :class:`consensus.problems.LazyProblem` adds over its samples.
+    """Sums over the samples of a :class:`consensus.problems.LazyProblem`.
 
     Gradients of batches have the bits of those of a :class:`consensus.Problem` with the same samples. So have sums over all
     samples if every shard is read at once; otherwise they are sums of parts.

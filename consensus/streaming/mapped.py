@@ -21,7 +21,7 @@ def file_of(array: np.ndarray) -> np.memmap | None:
 
 
 class _Read:
-    """What has been read of files since their pages were given back to the system."""
+    """Files read, and bytes read of them, since their pages were last given back to the system."""
 
     files: ClassVar[WeakSet[mmap.mmap]] = WeakSet()
     bytes = 0

@@ -68,7 +68,7 @@ class Blocks(Surrogate):
 
     @property
     def needs_model(self) -> bool:
-        """Whether the surrogate requires a model and a loss."""
+        """True if the surrogate requires a model and a loss."""
         return bool(getattr(self.surrogate, "needs_model", False))
 
     def check(self, problem: BaseProblem) -> None:

@@ -1,4 +1,4 @@
-"""Which rows are for training and which for the test: by time, or whole groups."""
+"""Splits of rows into training and test rows: by time, or by whole groups."""
 
 from __future__ import annotations
 

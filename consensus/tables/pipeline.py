@@ -26,7 +26,7 @@ Given: TypeAlias = "pandas.DataFrame | str | os.PathLike[str]"  # a data frame, 
 
 @dataclass(frozen=True, eq=False)
 class Pipeline:
-    """How a table becomes the inputs of a model, and the model's outputs predictions in original units.
+    """Map from a table to the inputs of a model, and from the model's outputs to predictions in original units.
 
     Inputs are ``(x - mean) / scale``. Targets that are numbers become ``(y - shift) / spread``, classes their codes.
 

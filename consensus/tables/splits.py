@@ -74,7 +74,7 @@ class Split:
 
     @property
     def pipeline(self) -> Pipeline:
-        """What turns new tables into inputs, and outputs into predictions, for ``result.predictor``.
+        """The map from new tables to inputs, and from outputs to predictions, for ``result.predictor``.
 
         The classes of whole numbers that are no categories are 0, 1, ... up to the largest.
         """

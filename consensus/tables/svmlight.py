@@ -30,7 +30,7 @@ def is_svmlight(data: object) -> bool:
 
 
 class Counted(NamedTuple):
-    """How the features of a file are counted.
+    """Numbering of the features in a file.
 
     Parameters
     ----------

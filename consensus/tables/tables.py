@@ -43,7 +43,7 @@ _SHOWN = 20  # names in a message
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are: the arguments of :func:`consensus.datasets.load`."""
+    """Roles of a table's columns: the arguments of :func:`consensus.datasets.load`."""
 
     target: Column | Sequence[Column] | None = None
     classification: bool | None = None

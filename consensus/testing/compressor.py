@@ -1,4 +1,4 @@
-"""Whether a compressor does what the package expects of it."""
+"""Check of the laws of compressors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a law is checked, and what a check returns."""
+"""Checks of laws, and the report that a check returns."""
 
 from __future__ import annotations
 

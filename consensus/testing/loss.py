@@ -1,4 +1,4 @@
-"""Whether a loss does what the package expects of it."""
+"""Check of the laws of losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a model does what the package expects of it."""
+"""Check of the laws of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a problem's gradients are those of its costs."""
+"""Check that a problem's gradients are those of its costs."""
 
 from __future__ import annotations
 

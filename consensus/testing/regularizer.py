@@ -1,4 +1,4 @@
-"""Whether a regularizer does what the package expects of it."""
+"""Check of the laws of regularizers."""
 
 from __future__ import annotations
 

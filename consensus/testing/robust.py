@@ -1,4 +1,4 @@
-"""Whether an aggregation rule does what the package expects of it."""
+"""Check of the laws of aggregation rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a schedule does what solvers and engines expect of it."""
+"""Check of the laws of schedules that solvers and engines rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a solver does what engines, checkpoints and users expect of it."""
+"""Check of the laws of solvers that engines, checkpoints and users rely on."""
 
 from __future__ import annotations
 

@@ -39,11 +39,11 @@ class LineSearch(NamedTuple):
 
     @property
     def exhausted(self) -> bool:
-        """Whether the interval is lost in rounding, or there were too many trials."""
+        """True if the interval is lost in rounding, or there were too many trials."""
         return self.trial > _MOST or abs(self.high.step - self.low.step) <= 1e-12 * max(self.low.step, self.step)
 
     def accepts(self, value: float, slope: float) -> bool:
-        """Whether ``value`` and ``slope`` at the trial step satisfy the strong Wolfe conditions, up to rounding of values."""
+        """Return whether ``value`` and ``slope`` at the trial step satisfy the strong Wolfe conditions, up to rounding."""
         return self._decreases(value, slope) and abs(slope) <= -_CURVATURE * self.origin.slope
 
     def _decreases(self, value: float, slope: float) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class IntegerTree(Protocol):
-    """What :class:`MaskedTree` uses of a :class:`Tree`."""
+    """Part of a :class:`Tree` that :class:`MaskedTree` uses."""
 
     agents: int
 

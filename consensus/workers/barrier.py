@@ -1,4 +1,4 @@
-"""Where the processes of a run wait for one another."""
+"""Barrier at which the processes of a run wait for one another."""
 
 import math
 import os

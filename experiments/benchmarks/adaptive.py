@@ -17,7 +17,7 @@ LEVEL, BARS = CASES["sorted"][0], {"seconds": 1.0, "MB": 100.0, "epochs": 10, "a
 
 
 def megabytes(problem, rounds):
-    """What AdaptiveNEXT has sent after so many rounds."""
+    """Return the megabytes that AdaptiveNEXT has sent after so many rounds."""
     result = consensus.solve(problem, NETWORK, AdaptiveNEXT(), rounds=rounds, start=start(problem), record_every=rounds)
     return result.history["bytes"][-1] / 1e6
 

@@ -40,7 +40,7 @@ def run(problem, network, rounds, engine="stacked"):
 
 
 def on_ranks(repeats):
-    """What each rank does under mpiexec; the first prints the least seconds of every setting."""
+    """Run all settings on each rank under mpiexec; the first prints the least seconds of every setting."""
     engine = MPI()
     settings = [setting(*each) for each in KNOWN + ASKED]
     # Round after round through all of them: whoever else uses the machine for a while slows them down alike.

@@ -35,7 +35,7 @@ def problem_of(network):
 
 
 def run_of(network, schedule, rounds):
-    """What both have in common: start, matrices, seeds, and batches, which depend on the numbers of samples alone."""
+    """Return the common inputs of both: start, matrices, seeds, and batches, which depend on the numbers of samples alone."""
     agents, samples = network.labels.shape[:2]
     shards = consensus.partition(np.zeros((agents * samples, 1)), np.zeros(agents * samples), agents)
     rule, anything = (

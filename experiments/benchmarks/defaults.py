@@ -171,7 +171,7 @@ def ratio(case: Case, solver: Solver, most: int = MOST) -> tuple[float, float, f
 
 
 def diverges(case: Case, solver: Solver, most: int) -> bool:
-    """Whether the objective after ``most`` rounds from a normal start is above the first, or no number."""
+    """Return whether the objective after ``most`` rounds from a normal start is above the first, or no number."""
     start = np.random.default_rng(case.seed).standard_normal(case.problem().parameters)
     found = history(case, solver, start, rounds=most, record_every=most)
     return found is None or not found["objective"][-1] <= 1.001 * found["objective"][0]

@@ -127,7 +127,7 @@ def bare_exchange(communicator, size=2048, repeats=3000):
 
 
 def on_ranks():
-    """What each rank does under mpiexec; the first prints."""
+    """Time both cases on each rank under mpiexec; the first prints."""
     engine = MPI()
     numbers = [seconds_a_round(*case, engine) for case in (heavy(), light())]
     # What the light case's ranks really exchange: the rows that the other needs, each once.

@@ -16,7 +16,7 @@ FACTORS = {"combined": 2, "descended": 3}
 
 
 def arguments(name, size, dtype):
-    """What the kernel is timed on: numbers of either sign, activations for slopes, labels or classes."""
+    """Return arguments to time a kernel on: numbers of either sign, activations for slopes, labels or classes."""
     rng = np.random.default_rng(0)
     x = rng.normal(scale=2, size=size).astype(dtype)
     if name.startswith("linear"):  # a number is a feature of a sample

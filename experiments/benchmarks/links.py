@@ -47,7 +47,7 @@ def run(problem, solver, rounds, engine="stacked"):
 
 
 def on_ranks(engine, repeats):
-    """What each rank does; the first prints the median seconds of a round of every setting."""
+    """Run all settings on each rank; the first prints the median seconds of a round of every setting."""
     os.sched_setaffinity(0, {list(HOSTS).index(platform.node()) % os.cpu_count()})
     engine = {"mpi": MPI, "torch": Torch}[engine]()
     found = [[run(*each, engine)["seconds"][-1] / each[-1] for _, *each in settings()] for _ in range(repeats)]

@@ -25,7 +25,7 @@ class Network(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a loop by hand gets: places and seeds of all batches, mixing matrices, and the parameters of all agents at first."""
+    """Inputs of a loop by hand: places and seeds of all batches, mixing matrices, and the start of all agents."""
 
     places: np.ndarray  # (rounds, agents, batch)
     seeds: np.ndarray  # (rounds, agents)

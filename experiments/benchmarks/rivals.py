@@ -51,7 +51,7 @@ def in_torch(widths, data, w):
 
 
 def spans(widths):
-    """Where each layer's weights begin, its biases begin and end, its inputs and outputs."""
+    """Yield the start of each layer's weights, the start and end of its biases, and its numbers of inputs and outputs."""
     start = 0
     for m, k in itertools.pairwise(widths):
         yield start, start + m * k, start + m * k + k, m, k

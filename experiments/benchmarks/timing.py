@@ -1,4 +1,4 @@
-"""What the benchmarks share: medians, the machine's own rates, a check of memory, the other kind of processor."""
+"""Common parts of the benchmarks: medians, the machine's own rates, a check of memory, the other kind of processor."""
 
 import os
 import subprocess
@@ -73,7 +73,7 @@ def again_without_avx512(module):
 
 
 def on_ranks(ranks, module, *arguments, **variables):
-    """What ``python -m module arguments...`` prints on MPI ranks, with these environment variables."""
+    """Return the output of ``python -m module arguments...`` on MPI ranks, with these environment variables."""
     command = [Path(sys.executable).parent / "mpiexec", "-n", str(ranks), sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(
         command, capture_output=True, text=True, env=os.environ | ANYWHERE | variables, timeout=900, check=True

@@ -15,7 +15,7 @@ MOST = 320  # points of a run on the page
 
 
 class Recorded(NamedTuple):
-    """What a run's folder says: its name, the four JSON and CSV files, and the columns that the page can draw."""
+    """Contents of a run's folder: its name, the four JSON and CSV files, and the columns that the page can draw."""
 
     folder: str
     settings: dict
@@ -55,6 +55,6 @@ def _thin(columns):
 
 
 def tally(records, name):
-    """How many records have each value of ``name``, None where they have none."""
+    """Return the number of records with each value of ``name``, None for those without one."""
     values = (record.get(name) for record in records)
     return Counter(value if isinstance(value, str) else json.dumps(value) for value in values)

@@ -1,1 +1,1 @@
-"""How AdaptiveNEXT does on hundreds of cases: ``python -m experiments.robustness``."""
+"""Robustness of AdaptiveNEXT on hundreds of cases: ``python -m experiments.robustness``."""

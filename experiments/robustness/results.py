@@ -1,4 +1,4 @@
-"""What the runs of the robustness experiment say: the measures that choose settings, tables, the figure."""
+"""Results of the robustness experiment: the measures that choose settings, tables, the figure."""
 
 import math
 

@@ -57,7 +57,7 @@ FIELDS += ("exchanges", "bytes", *(f"at_{mark}" for mark in MARKS), *(f"at_{sent
 
 
 def tuned(runs, solvers, cases, *, quick=False):
-    """What :func:`experiments.shared.tuning.tuned` finds on ``cases``, and its families."""
+    """Return the settings that :func:`experiments.shared.tuning.tuned` finds on ``cases``, and its families."""
     families = {key: family for key, family in FAMILIES.items() if key[0] in solvers}
 
     def run(points):
@@ -130,7 +130,7 @@ def run(task):
 
 
 def measured(history):
-    """What a row says of a history: where the run started and ended, and where it was when so much had been spent."""
+    """Return the row of a history: objectives at the start, at the end, and after given amounts of communication."""
     objective = np.where(np.isfinite(history["objective"]), history["objective"], np.inf)
     exchanges, sent = history["exchanges"], history["bytes"]
     row = {"start": objective[0], "highest": objective.max(), "end": objective[-1]}

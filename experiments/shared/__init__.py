@@ -1,1 +1,1 @@
-"""What the experiments share: their harness, cases, results, tables and curves."""
+"""Common parts of the experiments: their harness, cases, results, tables and curves."""

@@ -1,4 +1,4 @@
-"""What the agents learn in the experiments: a data set, shared out, and a network to train on it."""
+"""Learning tasks of the experiments: a data set, distributed over agents, and a network to train on it."""
 
 import functools
 import hashlib
@@ -23,7 +23,7 @@ class Case(NamedTuple):
     test: tuple
 
     def identity(self, start, network=None, solver=None):
-        """What decides the result of a run on this: readable settings, and digests of all arrays."""
+        """Return all that decides the result of a run on this: readable settings, and digests of all arrays."""
         whole = topologies.complete(self.problem.agents) if network is None else network  # stands in where there is none
         found = fingerprint(self.problem, topologies.Static(whole) if isinstance(whole, nx.Graph) else whole, solver, start)
         if network is None:
@@ -36,7 +36,7 @@ PROBABILITY = 0.3  # of an edge
 
 
 class Source(NamedTuple):
-    """Where a data set comes from: a name, or a file with its target; see ``datasets.load``."""
+    """Source of a data set: a name, or a file with its target; see ``datasets.load``."""
 
     name: str
     target: str | int | None = None

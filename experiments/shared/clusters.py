@@ -16,7 +16,7 @@ LETTER = 1.4  # cells of a map that a letter is wide
 
 
 def first(loads):
-    """Which of ``loads``, each of one entry, takes the fewest seconds: indices (bandwidths, latencies)."""
+    """Return the index of the fastest of ``loads``, each of one entry: integers (bandwidths, latencies)."""
     seconds = [
         [
             [Cluster(latency, bandwidth, SPEED, SPREAD, ADDS).seconds(load)[0] for latency in LATENCIES]

@@ -1,4 +1,4 @@
-"""Where a run was done: versions, machine, commit."""
+"""Environment of a run: versions, machine, commit."""
 
 import functools
 import platform

@@ -1,4 +1,4 @@
-"""What the experiments share: arguments, running what is missing, writing figures and tables."""
+"""Harness of the experiments: arguments, running what is missing, writing figures and tables."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What is needed until the objective stays low: levels between start and lowest, and tuning by the exchanges to them."""
+"""Costs until the objective stays low: levels between start and lowest, and tuning by the exchanges to them."""
 
 import functools
 import math

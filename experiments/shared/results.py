@@ -19,7 +19,7 @@ WALL_CLOCK = "seconds"  # how the columns begin that no two runs share
 
 
 class Outcome(NamedTuple):
-    """What a run gave: its history, the final iterates w (agents, P), and why it ended."""
+    """Result of a run: its history, the final iterates w (agents, P), and why it ended."""
 
     history: History
     w: np.ndarray
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
     @property
     def diverged(self):
-        """Whether the run ended before its time; ``w`` is then empty."""
+        """True if the run ended before its time; ``w`` is then empty."""
         return len(self.w) == 0
 
 
@@ -59,7 +59,7 @@ class Run:
 
 
 def complete(folder, run):
-    """Whether ``folder`` holds this run. Folders get their names last, so that there are no halves."""
+    """Return whether ``folder`` holds this run. Folders get their names last, so that there are no halves."""
     try:
         return json.loads((folder / run.folder / "config.json").read_text()) == run.identity
     except (FileNotFoundError, json.JSONDecodeError):

@@ -104,7 +104,7 @@ class Table:
         return list(zip(*self.rows, strict=True)) or [() for _ in self.formats]
 
     def _text(self):
-        """Whether each column holds text."""
+        """Return for each column whether it holds text."""
         return [not form for form in self.formats.values()]
 
     def _frame(self, escaped):

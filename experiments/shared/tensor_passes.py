@@ -30,7 +30,7 @@ class Sizes(NamedTuple):
         return SplitMLP(self.widths, workers, split=split)
 
     def serial(self):
-        """What one process has to do."""
+        """Return the work of one process by itself."""
         flops = 2.0 * self.samples * self.width * self.hidden * 5  # no gradient by the features
         return Load(np.zeros(1), np.zeros(1), np.array([flops]), 1)
 

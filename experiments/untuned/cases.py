@@ -18,7 +18,7 @@ WEIGHT = 1e-3  # of the squared norm
 
 
 class Case(NamedTuple):
-    """What is trained on which data, over which graph, with which shards."""
+    """Model trained on a data set, over a graph, with a kind of shards."""
 
     data: str
     hidden: tuple[int, ...]

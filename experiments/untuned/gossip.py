@@ -127,7 +127,7 @@ def ratios(own, found, most):
 
 
 def _count(outcome, what, part, most):
-    """What was needed, twice; or infinity, and all of it: the second is counted, but a rival that gets there comes first."""
+    """Return the amount needed, twice; or infinity and all of it, which is counted: a rival that gets there comes first."""
     needed = getattr(outcome, what)[part]
     everything = most if what == "exchanges" else outcome.sent
     return (needed, needed) if np.isfinite(needed) else (np.inf, everything)

@@ -18,7 +18,7 @@ ROWS = 1500  # taken of larger sets
 
 
 class Case(NamedTuple):
-    """What is trained on which data, with how many hidden units, on which network of how many agents, with which shards."""
+    """Model with so many hidden units, trained on a data set, on a network of so many agents, with a kind of shards."""
 
     data: str
     hidden: int

@@ -1,4 +1,4 @@
-"""What AdaptiveNEXT by gossip is compared with: solvers, and the grids on which they are tuned."""
+"""Rivals of AdaptiveNEXT by gossip: solvers, and the grids on which they are tuned."""
 
 import numpy as np
 

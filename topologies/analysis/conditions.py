@@ -76,37 +76,37 @@ class Conditions(NamedTuple):
 
     @property
     def row_stochastic(self) -> bool:
-        """Whether rows sum to one, so that agents that agree do not change."""
+        """True if rows sum to one, so that agents that agree do not change."""
         return abs(self.row_sum.value - 1) <= TOLERANCE
 
     @property
     def column_stochastic(self) -> bool:
-        """Whether columns sum to one, so that the sum over the agents is preserved."""
+        """True if columns sum to one, so that the sum over the agents is preserved."""
         return abs(self.column_sum.value - 1) <= TOLERANCE
 
     @property
     def doubly_stochastic(self) -> bool:
-        """Whether rows and columns sum to one, so that agents agree on their average."""
+        """True if rows and columns sum to one, so that agents agree on their average."""
         return self.row_stochastic and self.column_stochastic
 
     @property
     def symmetric(self) -> bool:
-        """Whether all matrices are symmetric."""
+        """True if all matrices are symmetric."""
         return self.asymmetry.value <= TOLERANCE
 
     @property
     def nonnegative(self) -> bool:
-        """Whether no entry is negative, so that mixing takes convex combinations."""
+        """True if no entry is negative, so that mixing takes convex combinations."""
         return self.smallest_entry.value >= -TOLERANCE
 
     @property
     def positive_diagonal(self) -> bool:
-        """Whether all diagonals are positive, so that agents of a bipartite graph do not only swap values."""
+        """True if all diagonals are positive, so that agents of a bipartite graph do not only swap values."""
         return self.smallest_diagonal.value > TOLERANCE
 
     @property
     def jointly_connected(self) -> bool:
-        """Whether the agents are connected within a bounded number of rounds, again and again."""
+        """True if the agents are connected within a bounded number of rounds, again and again."""
         return self.window is not None
 
     def __repr__(self) -> str:

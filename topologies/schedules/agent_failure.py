@@ -98,7 +98,7 @@ class AgentFailure(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether the same agents are disconnected in all rounds, and the wrapped schedule is static."""
+        """True if the same agents are disconnected in all rounds, and the wrapped schedule is static."""
         return len(set(self._set)) == 1 and is_static(self.schedule)
 
     def key(self, round: int) -> tuple[Hashable, int]:

@@ -1,4 +1,4 @@
-"""What the schedules of this package share: comparison, a cache and random streams."""
+"""Common parts of the schedules of this package: comparison, a cache and random streams."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar

@@ -125,12 +125,12 @@ class EquiDyn(Schedule):
 
     @property
     def meets_all(self) -> bool:
-        """Whether every two agents meet again and again."""
+        """True if every two agents meet again and again."""
         return True
 
     @property
     def static(self) -> bool:
-        """Whether there are two agents, which meet in every round."""
+        """True if there are only two agents, which meet in every round."""
         return self.agents == 2
 
     def key(self, round: int) -> tuple[int, int]:

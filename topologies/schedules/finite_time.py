@@ -55,7 +55,7 @@ class FiniteTime(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether the period is a single round."""
+        """True if the period is a single round."""
         return self.period == 1
 
     def key(self, round: int) -> int:
@@ -150,7 +150,7 @@ def shortest_factors(number: int, most: int) -> tuple[int, ...]:
 
 
 def divides(size: int, number: int, most: int) -> bool:
-    """Whether `size` divides `number`, and leaves a product of factors up to `size`."""
+    """Return whether `size` divides `number`, and leaves a product of factors up to `size`."""
     return number % size == 0 and smooth_part(number // size, size) == number // size
 
 

@@ -163,7 +163,7 @@ class LinkFailure(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether the probability is 0 and the wrapped schedule is static."""
+        """True if the probability is 0 and the wrapped schedule is static."""
         return not self._fails and is_static(self.schedule)
 
     def key(self, round: int) -> Hashable:

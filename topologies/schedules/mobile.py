@@ -123,7 +123,7 @@ class Mobile(_Moving):
 
     @property
     def static(self) -> bool:
-        """Whether all agents are adjacent at all times, because the radius covers the diagonal of the square."""
+        """True if all agents are adjacent at all times, because the radius covers the diagonal of the square."""
         return self.agents == 1 or self.radius >= math.sqrt(2)
 
     def key(self, round: int) -> int:
@@ -205,7 +205,7 @@ class _Recorded(_Moving):
 
     @property
     def static(self) -> bool:
-        """Whether agents are in one place in all rounds."""
+        """True if agents are in one place in all rounds."""
         return self._still
 
     def key(self, round: int) -> int:

@@ -107,7 +107,7 @@ class Matchings(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether there is at most one edge, so that all rounds are alike."""
+        """True if there is at most one edge, so that all rounds are alike."""
         return self.agents <= 2 if self._pattern is None else self._pattern.nnz <= 2
 
     def key(self, round: int) -> int:
@@ -122,7 +122,7 @@ class Matchings(Schedule):
 
     @property
     def meets_all(self) -> bool:
-        """Whether every two agents meet again and again."""
+        """True if every two agents meet again and again."""
         return self._pattern is None
 
     def union(self) -> sparse.csr_array:
@@ -174,7 +174,7 @@ class OnePeerExponential(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether there is a single graph, as for two agents."""
+        """True if there is a single graph, as for two agents."""
         return self._turns == 1
 
     def _sources(self, turn: int) -> np.ndarray:

@@ -128,7 +128,7 @@ class RandomEdges(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether every edge is always present."""
+        """True if every edge is always present."""
         return bool(np.all(self.probability == 1)) or not self._pattern.nnz
 
     def key(self, round: int) -> int:

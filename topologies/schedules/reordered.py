@@ -50,17 +50,17 @@ class Reordered(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether the other schedule is static."""
+        """True if the other schedule is static."""
         return is_static(self.schedule)
 
     @property
     def meets_all(self) -> bool:
-        """Whether every two agents meet again and again."""
+        """True if every two agents meet again and again."""
         return bool(getattr(self.schedule, "meets_all", False))
 
     @property
     def resorted(self) -> bool:
-        """Whether the nodes of the other schedule's graph were ordered as numbers, and had another order."""
+        """True if the nodes of the other schedule's graph were ordered as numbers, and had another order."""
         return bool(getattr(self.schedule, "resorted", False))
 
     def key(self, round: int) -> Hashable:

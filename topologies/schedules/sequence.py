@@ -200,7 +200,7 @@ class Periodic(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether all graphs are equal."""
+        """True if all graphs are equal."""
         return self._alike
 
     def key(self, round: int) -> int:

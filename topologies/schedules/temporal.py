@@ -251,7 +251,7 @@ class Temporal(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether all windows have the same edges, and rounds start again."""
+        """True if all windows have the same edges, and rounds start again."""
         return self.cyclic and len(self._pairs) == 1 and len(self._busy) == self.rounds
 
     def key(self, round: int) -> int:

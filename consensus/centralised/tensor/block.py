@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
     @property
     def piece(self) -> slice:
-        """Which of the block's outputs it adds a bias to."""
+        """The block's outputs to which it adds a bias."""
         return blocks_of(self.shape[1], self.rows)[self.row]
 
     @property

@@ -1,4 +1,4 @@
-"""What a rank of a grid sends and computes for linear maps, counted by formulas."""
+"""Communication and work of a rank of a grid for linear maps, from formulas."""
 
 import itertools
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from consensus.costs import Load
 
 
 class Sent(NamedTuple):
-    """What one rank does in a pass: the ``numbers`` that it sends, its ``exchanges``, and the numbers that it ``adds`` up."""
+    """Communication of one rank in a pass: ``numbers`` sent, ``exchanges``, and numbers that it ``adds`` up."""
 
     numbers: float = 0.0
     exchanges: int = 0

@@ -1,4 +1,4 @@
-"""What a network is whose matrices are spread over the ranks of a grid."""
+"""Neural networks whose matrices are spread over the ranks of a grid."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""What the splits in one, two and three dimensions have in common."""
+"""Base class of the splits in one, two and three dimensions."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from consensus.centralised.tensor.grid import DIMENSIONS, Grid, side
 
 
 class Split(ABC):
-    """How matrices and linear maps are spread over a grid of ranks.
+    """Distribution of matrices and linear maps over a grid of ranks.
 
     Linear maps come in pairs. Matrices are in ``stage`` 0 before the first one of a pair and after the second one, and in stage
     1 between them. In each stage the rows of a matrix are split along some axes of the grid, one after another, and its columns

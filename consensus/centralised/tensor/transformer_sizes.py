@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Arrays(NamedTuple, Generic[T]):
-    """What there is for each of the layer normalisations and linear maps of a transformer block, in their order."""
+    """One entry for each layer normalisation and linear map of a transformer block, in their order."""
 
     before_attention: T
     attention: T

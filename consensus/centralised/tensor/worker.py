@@ -11,7 +11,7 @@ from consensus.centralised.tensor.pipes import Pipes
 
 
 class Passed(NamedTuple):
-    """What a worker sent in a pass, and what it has: numbers, messages, bytes of parameters and of activations."""
+    """Numbers and messages that a worker sent in a pass, and bytes of its parameters and activations."""
 
     numbers: int
     messages: int

@@ -14,7 +14,7 @@ _LONG = 8  # exchanges of a round that are enough where no misfit is known
 
 
 class Memory(NamedTuple):
-    """What neighbours hold of an agent's rows: the sum h of all that it has ``sent``, and ``mixed``, W h: (agents, columns)."""
+    """Memory of an agent's rows at its neighbours."""
 
     sent: np.ndarray
     mixed: np.ndarray
@@ -26,7 +26,7 @@ class Memory(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """How many exchanges a round takes.
+    """Number of exchanges in a round, and the state from which it is chosen.
 
     Fields: the ``length`` of the next round in exchanges, and of the ``last`` one; ``rounds`` of this length since the last
     decision, and in how many of them agents disagreed by more than their steps, ``apart`` (agents,); whether averages are good
@@ -85,7 +85,7 @@ class Pace(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What every agent brings to a round.
+    """Inputs of every agent to the exchanges of a round.
 
     Fields: ``points`` and ``trackers`` (agents, P) with their ``units`` (agents, 2), powers of two; ``products`` (agents, P,
     count), of which nothing is kept from round to round, with their ``unit`` (agents,); ``tau``, ``fall`` and ``scale``
@@ -103,7 +103,7 @@ class Inputs(NamedTuple):
 
 
 class Averages(NamedTuple):
-    """What the exchanges of a round bring.
+    """Results of the exchanges of a round.
 
     Fields: estimates of the means of the ``points`` w and of the trackers, ``slope`` G (agents, P); the mixed ``trackers``,
     whose sum is kept; the means of ``products``, ``tau``, ``fall`` and ``scale``; the ``pace``; the neighbours' ``memory``.

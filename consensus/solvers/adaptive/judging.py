@@ -1,4 +1,4 @@
-"""Whether a step did what it promised: what becomes of it, and of tau."""
+"""Judgement of a step by its promise: whether it is kept, and the next tau."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What becomes of a step, and what it says of the curvature.
+    """Decision on a step, and the curvature measured along it.
 
     Fields: whether it is ``refused``, and whether p <= 1, ``agree`` (agents,); the ``factor`` for tau; the ``step`` s / |s|,
     the ``change`` of the slope over |s| (agents, P, 1), and whether that ``counts``.

@@ -28,7 +28,7 @@ _LOST, _ROUGH = 0.05, 0.125  # by rounding: of the root of a step's decrease; of
 
 
 class AdaptiveState(NamedTuple):
-    """What the agents remember.
+    """State of the agents.
 
     Fields: ``round``; their trial points ``w`` (agents, P); the ``gradient`` of A times the own cost there, and the ``tracker``
     of its average over agents; the ``pace`` of exchanges and the neighbours' ``memory``; the curvature M; the last ``step``.
