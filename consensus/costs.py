@@ -26,9 +26,18 @@ _UNLIKE = 0.01  # of all bytes: by so much compressed messages may differ in len
 class Load(NamedTuple):
     """The cumulated work of the busiest machine, one entry per recorded round; see :func:`load`.
 
-    Fields: ``exchanges``; ``bytes`` that it sends and receives; ``flops``, floating-point operations of gradients and local
-    solves; ``waits``, how many machines compute between exchanges, itself included, a number; ``adds``, the numbers in vectors
-    that it receives and adds up.
+    Attributes
+    ----------
+    exchanges : ndarray (rows,)
+        Exchanges.
+    bytes : ndarray (rows,)
+        Bytes that it sends and receives.
+    flops : ndarray (rows,)
+        Floating-point operations of gradients and local solves.
+    waits : float
+        Number of machines that compute between exchanges, itself included.
+    adds : ndarray (rows,) or float
+        Numbers in vectors that it receives and adds up.
 
     Examples
     --------

@@ -32,9 +32,20 @@ from experiments.shared.tables import Spread, Table, last
 class Served(NamedTuple):
     """A system with a server.
 
-    Fields: the ``system``; how many of its rounds are taken for one of --rounds; the machines that ``compute``, None for one an
-    agent, and those that only ``serve``. With a machine an agent: how many ``vectors`` there are and back go through the server
-    for each of them in an exchange, and of how many messages one after another that is.
+    Attributes
+    ----------
+    system : System
+        The system.
+    times : float
+        Rounds of the system for one of ``--rounds``.
+    compute : int or None
+        Machines that compute; None for one machine per agent.
+    serve : int
+        Machines that only serve.
+    vectors : int
+        With a machine per agent: vectors that go through the server for each machine in an exchange, there and back.
+    messages : int
+        Sequential messages of such an exchange.
     """
 
     system: System

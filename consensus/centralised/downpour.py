@@ -22,9 +22,26 @@ KEPT = ("local", "accrued", "seen", "finished", "joined")  # of the replicas' me
 class DownpourState(NamedTuple):
     """The state of all R replicas and S shards.
 
-    Fields: the server's parameters w, Adagrad's sums (1, P) and versions (1, S); the replicas' own parameters and accrued
-    gradients (1, R, P), the versions that they have seen (1, R, S), how many steps they have finished and which of them have
-    joined (1, R); the mean and the largest staleness since the last row (1, 2).
+    Attributes
+    ----------
+    round : int
+        Number of rounds so far.
+    w : ndarray (1, P)
+        The server's parameters.
+    sums : ndarray (1, P)
+        Adagrad's sums of squared gradients.
+    versions : ndarray of int (1, S)
+        Number of updates of each shard.
+    local, accrued : ndarray (1, R, P)
+        The replicas' own parameters, and their gradients since their last push.
+    seen : ndarray of int (1, R, S)
+        Versions of the shards at the last fetch of each replica.
+    finished : ndarray of int (1, R)
+        Steps that each replica has finished.
+    joined : ndarray of int (1, R)
+        1 for replicas that have joined, 0 for others.
+    staleness : ndarray (1, 2)
+        Mean and largest staleness since the last row.
     """
 
     round: int

@@ -12,8 +12,20 @@ from consensus.workers.shared_memory import SharedArray
 class ParameterServer(NamedTuple):
     """The parameters in slices, each with its part of Adagrad's sums, under a lock of its own.
 
-    Fields: the ``slices``; the parameters w and the sums of squares (P,), the number of updates of each shard ``versions``
-    (S,); the ``locks``, of which the last is free for other uses; the learning rate, and whether Adagrad sets the steps.
+    Attributes
+    ----------
+    slices : list of slice
+        The parameters of each of the S shards.
+    w, sums : SharedArray (P,)
+        Parameters, and Adagrad's sums of squared gradients.
+    versions : SharedArray (S,)
+        Number of updates of each shard.
+    locks : Locks
+        A lock for each shard, and a last one that is free for other uses.
+    learning_rate : float
+        Step size.
+    adagrad : bool
+        Whether Adagrad sets the steps.
     """
 
     slices: list[slice]

@@ -10,8 +10,14 @@ from consensus.workers.shared_memory import SharedArray
 class PassMemory(NamedTuple):
     """Memory of which each worker reads and writes its own part.
 
-    Fields: the parameters and their gradient (P,); the features ``x`` (samples, features); the ``outputs`` and their cotangents
-    ``u`` (samples, outputs).
+    Attributes
+    ----------
+    w, gradient : SharedArray (P,)
+        Parameters, and their gradient.
+    x : SharedArray (samples, features)
+        Features.
+    outputs, u : SharedArray (samples, outputs)
+        Outputs, and their cotangents.
     """
 
     w: SharedArray

@@ -14,8 +14,16 @@ from consensus.workers.shared_memory import SharedArray
 class Evaluator(NamedTuple):
     """A replica that evaluates U in portions.
 
-    Fields: the ``problem``; the ``blocks`` of agents, a portion each, after which r is the last portion; the point (1, P); the
-    gradients, ``slots`` (slots, P).
+    Attributes
+    ----------
+    problem : SharedProblem
+        The problem.
+    blocks : list of slice
+        The agents of each portion. One more portion, the last, evaluates r.
+    point : SharedArray (1, P)
+        The point at which U is evaluated.
+    slots : SharedArray (slots, P)
+        Gradients of the portions.
     """
 
     problem: SharedProblem

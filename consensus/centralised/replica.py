@@ -17,10 +17,26 @@ from consensus.workers.waiting import Wait
 class Board(NamedTuple):
     """Memory of all R replicas and the coordinator; it is changed under the server's last lock.
 
-    Fields: ``local`` (R, P), the replicas' own parameters; ``accrued`` (R, P), their gradients since their last push; ``seen``
-    (R, S), the versions of their last fetch; how many steps each has ``taken`` and ``finished`` (R,); which have ``joined`` and
-    are ``alive`` (R,); the ``owner`` of each agent's data (A,) and its ``generation`` (1,); the ``limit`` of steps (1,); and
-    counts of each replica: ``pushes``, ``fetches``, ``samples`` (R,), the sum and the largest of ``staleness`` (R, 2).
+    Attributes
+    ----------
+    local, accrued : SharedArray (R, P)
+        The replicas' own parameters, and their gradients since their last push.
+    seen : SharedArray (R, S)
+        Versions of the server's shards at the last fetch of each replica.
+    taken, finished : SharedArray (R,)
+        Steps that each replica has taken, and has finished.
+    joined, alive : SharedArray (R,)
+        1 for replicas that have joined, and for those that are alive.
+    owner : SharedArray (A,)
+        Replica that holds each agent's data.
+    generation : SharedArray (1,)
+        Number of changes of ``owner``.
+    limit : SharedArray (1,)
+        Number of steps, over all replicas, at which they stop.
+    pushes, fetches, samples : SharedArray (R,)
+        Counts of each replica.
+    staleness : SharedArray (R, 2)
+        Sum and largest of the staleness of each replica.
     """
 
     local: SharedArray

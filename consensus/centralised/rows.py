@@ -24,8 +24,18 @@ def drawn(problem: BaseProblem, batch: int, seed: int) -> Minibatches:
 class Rows(NamedTuple):
     """A worker that computes the gradients of the agents ``rows``.
 
-    Fields: the ``problem``; its ``rows``; the iterate (1, P) and all agents' gradients (A, P), both shared; the rule of
-    minibatches, None for all samples.
+    Attributes
+    ----------
+    problem : SharedProblem
+        The problem.
+    rows : slice
+        Agents of the worker.
+    point : SharedArray (1, P)
+        The iterate.
+    gradients : SharedArray (A, P)
+        All agents' gradients, of which the worker writes its rows.
+    rule : Minibatches or None
+        Minibatches; None for all samples.
     """
 
     problem: SharedProblem

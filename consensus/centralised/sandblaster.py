@@ -27,8 +27,20 @@ _TRIES = 20  # of a line search
 class SandblasterState(NamedTuple):
     """The state of the shards and of the coordinator.
 
-    Fields: the iterate w and the gradient g there (1, P); U there, ``value`` (1,), NaN before the first round; the pairs s, y
-    (1, m, P), and the ``places`` of those in use, oldest first, -1 for none (1, m); portions handed out twice (1, 1).
+    Attributes
+    ----------
+    round : int
+        Number of rounds so far.
+    w, g : ndarray (1, P)
+        Iterate, and gradient of U there.
+    value : ndarray (1,)
+        U at the iterate; NaN before the first round.
+    s, y : ndarray (1, m, P)
+        Pairs: steps, and changes of the gradient.
+    places : ndarray of int (1, m)
+        Places of the pairs in use, oldest first; -1 for none.
+    duplicated : ndarray (1, 1)
+        Number of portions handed out twice.
     """
 
     round: int

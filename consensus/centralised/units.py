@@ -13,9 +13,17 @@ from consensus.workers.shared_memory import SharedArray
 class Memory(NamedTuple):
     """Memory that workers share.
 
-    Fields: the parameters and their gradient (P,); each layer's inputs ``h``, and the outputs (samples, width); the outputs'
-    sensitivities ``u``; each worker's ``sums`` (2, workers, samples, width) for the sensitivities of two layers in turn: some
-    workers may still read those of one layer when others write those of the next.
+    Attributes
+    ----------
+    w, gradient : SharedArray (P,)
+        Parameters, and their gradient.
+    h : list of SharedArray (samples, width)
+        Inputs of each layer; at last the outputs.
+    u : SharedArray (samples, outputs)
+        Sensitivities of the outputs.
+    sums : SharedArray (2, workers, samples, width)
+        Each worker's sums for the sensitivities of two layers in turn: some workers may still read those of one layer
+        when others write those of the next.
     """
 
     w: SharedArray

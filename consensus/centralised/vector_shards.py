@@ -11,8 +11,20 @@ from consensus.workers.shared_memory import SharedArray
 class Vectors(NamedTuple):
     """The vectors of a run in shared memory: each shard works on its slice.
 
-    Fields: the iterate x and the gradient g there, the direction d, the gradient at the trial point (P,); the steps s and
-    changes of the gradient y (m, P); the trial ``point`` (1, P), and ``slots`` (slots, P), which the replicas fill.
+    Attributes
+    ----------
+    x, g : SharedArray (P,)
+        Iterate, and gradient there.
+    d : SharedArray (P,)
+        Direction.
+    trial : SharedArray (P,)
+        Gradient at the trial point.
+    s, y : SharedArray (m, P)
+        Steps, and changes of the gradient.
+    point : SharedArray (1, P)
+        Trial point.
+    slots : SharedArray (slots, P)
+        Gradients of the portions, which the replicas write.
     """
 
     x: SharedArray

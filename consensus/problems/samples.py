@@ -136,7 +136,7 @@ def weighted_sum(losses: np.ndarray, weights: np.ndarray, out: np.ndarray) -> No
 
 
 class Way(NamedTuple):
-    """How sums over so many samples of each agent go; asked of the largest shard, so that all engines have equal bits."""
+    """Plan of sums over so many samples of each agent; chosen by the largest shard, so that all engines have equal bits."""
 
     few: int  # samples of an agent in one pass
     by_agent: bool  # each agent by itself: its samples depend on each other

@@ -13,7 +13,16 @@ from consensus.surrogates.base import Surrogate
 class ProximalModel(NamedTuple):
     """Models ``g~_i(w) = grad_i . (w - w_i) + tau/2 |w - w_i|^2``, up to constants, for a block of agents.
 
-    Fields: the ``problem``, the centres ``w`` (agents, P), the costs' ``gradient`` there (agents, P), ``tau``.
+    Attributes
+    ----------
+    problem : BaseProblem
+        The problem.
+    w : ndarray (agents, P)
+        Centres w_i.
+    gradient : ndarray (agents, P)
+        Gradients of the costs at the centres.
+    tau : float
+        Proximal weight.
     """
 
     problem: BaseProblem

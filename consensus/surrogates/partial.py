@@ -14,8 +14,18 @@ from consensus.surrogates.base import Surrogate
 class LinearizedModel(NamedTuple):
     """Convex models ``g~_i`` for a block of agents: see :class:`PartialLinearization`.
 
-    Fields: the ``problem`` with the data, the centres ``w`` (agents, P), the ``gradient`` of the costs there (agents, P), the
-    ``scale`` s of the data term, and ``tau``.
+    Attributes
+    ----------
+    problem : Linearizable
+        The problem with the data.
+    w : ndarray (agents, P)
+        Centres w_i.
+    gradient : ndarray (agents, P)
+        Gradients of the costs at the centres.
+    scale : float
+        Factor s of the data term.
+    tau : float
+        Proximal weight.
     """
 
     problem: Linearizable

@@ -31,9 +31,24 @@ class Pairs(NamedTuple):
 class TreeLBFGSState(NamedTuple):
     """The common point and what agents know there; rows are equal but for those of ``sent``.
 
-    Fields: ``round``; the point ``w``, the ``gradient`` of U there, the next ``trial`` point and the ``direction`` to it, all
-    (agents, P); the part of each agent's gradient that was ``sent``, and its ``total`` over agents, (agents, P); the ``pairs``;
-    the line ``search``; the norm of the newest gradient, ``scale``.
+    Attributes
+    ----------
+    round : int
+        Number of rounds so far.
+    w, gradient : ndarray (agents, P)
+        Point, and gradient of U there.
+    trial, direction : ndarray (agents, P)
+        Next trial point, and direction to it.
+    sent : ndarray (agents, P)
+        The part of each agent's gradient that was sent.
+    total : ndarray (agents, P)
+        Sum of ``sent`` over agents.
+    pairs : Pairs
+        The last pairs of steps and changes of the gradient.
+    search : LineSearch
+        Line search in progress.
+    scale : float
+        Norm of the newest gradient.
     """
 
     round: int

@@ -31,7 +31,14 @@ def corrected(M: np.ndarray, basis: np.ndarray, Z: np.ndarray, noise: float) -> 
 class Model:
     """``U(w) + g.d + d'(M + D) d / 2`` in eigenvectors of M + D, with D the curvature of a quadratic r.
 
-    Fields: the eigenvalues ``s`` (P,), at least the least of D; the eigenvectors ``E`` (P, P); the trace of M, ``scale``.
+    Attributes
+    ----------
+    s : ndarray (P,)
+        Eigenvalues, at least the least of D.
+    E : ndarray (P, P)
+        Eigenvectors.
+    scale : float
+        Trace of M.
     """
 
     s: np.ndarray

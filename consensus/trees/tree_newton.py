@@ -22,8 +22,20 @@ _MOST = 2000  # parameters: the root factors a P x P matrix in every round
 class TreeNewtonState(NamedTuple):
     """The common point, and the root's knowledge.
 
-    Fields: ``round``; the point ``w``, the agents' gradients there, ``local``, and the sums of what each has ``sent`` of its
-    own, all (agents, P); the ``plan`` of the next evaluation, the same for all; what is ``known`` to the root.
+    Attributes
+    ----------
+    round : int
+        Number of rounds so far.
+    w : ndarray (agents, P)
+        Point.
+    local : ndarray (agents, P)
+        The agents' gradients at ``w``.
+    sent : ndarray (agents, P)
+        Sums of the parts of its own gradient that each agent has sent.
+    plan : Plan
+        Next evaluation, the same for all agents.
+    known : Known
+        The root's knowledge.
     """
 
     round: int

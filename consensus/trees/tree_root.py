@@ -24,9 +24,16 @@ _FIRST, _LEAST = 1e-2, 1e-7  # the first tau and the least one, in units of the 
 class Plan(NamedTuple):
     """The next evaluation of all agents, as the root sends it down.
 
-    Fields: the three trial steps and the look-ahead, ``steps`` (agents, 4, P), and their units (agents, 4), powers of two; the
-    ``units`` of gradients and of products, (agents, 2); whether the last trials were ``refused``, so that the gradient at w is
-    sent again in a finer unit.
+    Attributes
+    ----------
+    steps : ndarray (agents, 4, P)
+        The three trial steps, and the look-ahead.
+    step_units : ndarray (agents, 4)
+        Units of the steps, powers of two.
+    units : ndarray (agents, 2)
+        Units of gradients and of products.
+    refused : bool
+        Whether the last trials were refused, so that the gradient at w is sent again in a finer unit.
     """
 
     steps: np.ndarray
@@ -53,9 +60,18 @@ class Plan(NamedTuple):
 class Known(NamedTuple):
     """The root's knowledge; rows of other agents are zero.
 
-    Fields: the ``total`` of the agents' sent gradients at w, (agents, P); U there, tau and the first trace of M, ``scalars``
-    (agents, 3); the decrease of M at the trials, ``promised`` (agents, 3); the last blocks' ``directions`` O and ``products``
-    Z, (agents, 4, P, columns), the newest last, and the 2-norm of their rounding, ``noise`` (agents, 4), zero if missing.
+    Attributes
+    ----------
+    total : ndarray (agents, P)
+        Sum of the agents' sent gradients at w.
+    scalars : ndarray (agents, 3)
+        U at w, tau, and the first trace of M.
+    promised : ndarray (agents, 3)
+        Decrease of the model at the three trial steps.
+    directions, products : ndarray (agents, 4, P, columns)
+        The last blocks O and Z = H O, the newest last.
+    noise : ndarray (agents, 4)
+        2-norm of the rounding of each block of products; zero for missing blocks.
     """
 
     total: np.ndarray
@@ -87,8 +103,16 @@ class Known(NamedTuple):
 class Sums(NamedTuple):
     """The sums at the root.
 
-    Fields: the trial ``points`` (trials, P); the sums of ``values`` (trials,) there, and of ``codes`` of gradients and of
-    products with the ``directions`` (P, columns), (rows, P).
+    Attributes
+    ----------
+    points : ndarray (trials, P)
+        Trial points.
+    values : ndarray (trials,)
+        Sums of values at the trial points.
+    codes : ndarray (rows, P)
+        Sums of codes of gradients and of products with ``directions``.
+    directions : ndarray (P, columns)
+        Directions O of the products.
     """
 
     points: np.ndarray

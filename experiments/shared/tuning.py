@@ -14,8 +14,16 @@ MOST = 40  # times that grids grow
 class Axis(NamedTuple):
     """A positive setting on a geometric grid.
 
-    Fields: its ``name``; the values tried at the ``start``; the ``factor`` between neighbouring values; the ``least`` and
-    ``most`` that a solver takes, which are ends of the grid but no edges: there is nothing beyond.
+    Attributes
+    ----------
+    name : str
+        Name of the setting.
+    start : tuple of float
+        Values tried first.
+    factor : float
+        Ratio of neighbouring values.
+    least, most : float
+        Bounds that the solver has: ends of the grid, which do not count as its edges, because nothing is beyond.
     """
 
     name: str

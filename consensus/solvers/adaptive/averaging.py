@@ -14,7 +14,15 @@ _LONG = 8  # exchanges of a round that are enough where no misfit is known
 
 
 class Memory(NamedTuple):
-    """Memory of an agent's rows at its neighbours."""
+    """Memory of an agent's rows at its neighbours.
+
+    Attributes
+    ----------
+    sent : ndarray (agents, columns)
+        h, the sum of all that the agent has sent.
+    mixed : ndarray (agents, columns)
+        W h.
+    """
 
     sent: np.ndarray
     mixed: np.ndarray
@@ -28,11 +36,26 @@ class Memory(NamedTuple):
 class Pace(NamedTuple):
     """Number of exchanges in a round, and the state from which it is chosen.
 
-    Fields: the ``length`` of the next round in exchanges, and of the ``last`` one; ``rounds`` of this length since the last
-    decision, and in how many of them agents disagreed by more than their steps, ``apart`` (agents,); whether averages are good
-    enough, ``settled`` (agents,); exchanges so far, ``sent``; whether the network is static and its W doubly stochastic, as far
-    as is known, ``balanced``; the masses (agents, 1), one at the start of a run; and ``probes`` (agents, 65, probes) after 0 to
-    ``probed`` exchanges, from which agents of a static network compute their weights.
+    Attributes
+    ----------
+    length, last : int
+        Exchanges of the next round, and of the last one.
+    rounds : int
+        Rounds of this length since the last decision.
+    apart : ndarray (agents,)
+        Number of these rounds in which the agent disagreed with others by more than its step.
+    settled : ndarray of bool (agents,)
+        Whether the averages are good enough.
+    sent : int
+        Exchanges so far.
+    balanced : bool
+        Whether the network is static and its W doubly stochastic, as far as is known.
+    mass : ndarray (agents, 1)
+        Masses; 1 at the start of a run.
+    probes : ndarray (agents, 65, probes)
+        Probes after 0 to ``probed`` exchanges, from which agents of a static network compute their weights.
+    probed : int
+        Exchanges that the probes have made.
     """
 
     length: int
@@ -87,9 +110,22 @@ class Pace(NamedTuple):
 class Inputs(NamedTuple):
     """Inputs of every agent to the exchanges of a round.
 
-    Fields: ``points`` and ``trackers`` (agents, P) with their ``units`` (agents, 2), powers of two; ``products`` (agents, P,
-    count), of which nothing is kept from round to round, with their ``unit`` (agents,); ``tau``, ``fall`` and ``scale``
-    (agents,). The mean of tau^2 is near the largest, because one agent's trouble is everyone's.
+    Attributes
+    ----------
+    points, trackers : ndarray (agents, P)
+        Points w, and trackers.
+    units : ndarray (agents, 2)
+        Units of points and trackers, powers of two.
+    products : ndarray (agents, P, count)
+        Products with the curvature, of which nothing is kept from round to round.
+    unit : ndarray (agents,)
+        Unit of the products.
+    tau : ndarray (agents,)
+        Damping. Agents average tau^2: the root of the mean is near the largest, because one agent's trouble is everyone's.
+    fall : ndarray (agents,)
+        Decrease of the linear part of the model along the last step.
+    scale : ndarray (agents,)
+        Scale of the curvature.
     """
 
     points: np.ndarray
@@ -105,8 +141,22 @@ class Inputs(NamedTuple):
 class Averages(NamedTuple):
     """Results of the exchanges of a round.
 
-    Fields: estimates of the means of the ``points`` w and of the trackers, ``slope`` G (agents, P); the mixed ``trackers``,
-    whose sum is kept; the means of ``products``, ``tau``, ``fall`` and ``scale``; the ``pace``; the neighbours' ``memory``.
+    Attributes
+    ----------
+    points : ndarray (agents, P)
+        Estimates of the mean of the points.
+    slope : ndarray (agents, P)
+        Estimates G of the mean of the trackers.
+    trackers : ndarray (agents, P)
+        Mixed trackers, whose sum is kept.
+    products : ndarray (agents, P, count)
+        Estimates of the mean of the products.
+    tau, fall, scale : ndarray (agents,)
+        Estimates of the means of these inputs; for tau, the root of the mean square.
+    pace : Pace
+        Pace of the next round.
+    memory : Memory
+        The neighbours' memory.
     """
 
     points: np.ndarray

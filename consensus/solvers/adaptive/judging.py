@@ -16,9 +16,22 @@ _COUNTS = 0.2  # curvature along the step, in units of what M has of it, from wh
 class Step(NamedTuple):
     """The last step of every agent.
 
-    Fields: where it began, ``w``, the ``slope`` G there, and the ``trial`` point where it ended (agents, P); F, by which the
-    linear part of the model falls along it, ``fall`` (agents,); ``tau``; how many steps in a row were ``refused``, and how many
-    local solves this one took, ``tries`` (agents,).
+    Attributes
+    ----------
+    w : ndarray (agents, P)
+        Start of the step.
+    slope : ndarray (agents, P)
+        G at ``w``.
+    trial : ndarray (agents, P)
+        End of the step.
+    fall : ndarray (agents,)
+        F, the decrease of the linear part of the model along the step.
+    tau : ndarray (agents,)
+        Damping.
+    refused : ndarray of int (agents,)
+        Number of steps refused in a row.
+    tries : ndarray of int (agents,)
+        Number of local solves that the step took.
     """
 
     w: np.ndarray
@@ -33,8 +46,20 @@ class Step(NamedTuple):
 class Verdict(NamedTuple):
     """Decision on a step, and the curvature measured along it.
 
-    Fields: whether it is ``refused``, and whether p <= 1, ``agree`` (agents,); the ``factor`` for tau; the ``step`` s / |s|,
-    the ``change`` of the slope over |s| (agents, P, 1), and whether that ``counts``.
+    Attributes
+    ----------
+    refused : ndarray of bool (agents,)
+        Whether the step is refused.
+    agree : ndarray of bool (agents,)
+        Whether p <= 1.
+    factor : ndarray (agents,)
+        Factor for tau.
+    step : ndarray (agents, P, 1)
+        s / |s|.
+    change : ndarray (agents, P, 1)
+        Change of the slope over |s|.
+    counts : ndarray of bool (agents,)
+        Whether the change counts as curvature.
     """
 
     refused: np.ndarray

@@ -30,8 +30,24 @@ _LOST, _ROUGH = 0.05, 0.125  # by rounding: of the root of a step's decrease; of
 class AdaptiveState(NamedTuple):
     """State of the agents.
 
-    Fields: ``round``; their trial points ``w`` (agents, P); the ``gradient`` of A times the own cost there, and the ``tracker``
-    of its average over agents; the ``pace`` of exchanges and the neighbours' ``memory``; the curvature M; the last ``step``.
+    Attributes
+    ----------
+    round : int
+        Number of rounds so far.
+    w : ndarray (agents, P)
+        Trial points.
+    gradient : ndarray (agents, P)
+        Gradients of A times the own cost at ``w``.
+    tracker : ndarray (agents, P)
+        Trackers of the average of ``gradient`` over agents.
+    pace : Pace
+        Pace of exchanges.
+    memory : Memory
+        The neighbours' memory.
+    M : Curvature
+        Curvature of the network.
+    step : Step
+        Last step.
     """
 
     round: int
