@@ -121,9 +121,9 @@ def array(name: str, value: object) -> np.ndarray:
 
 
 def floats(name: str, value: object, dtype: np.dtype | None = None) -> np.ndarray:
-    """``value`` as an array of floats, of a ``dtype``, itself if it is one; raise ``TypeError`` or ``ValueError`` otherwise.
+    """Return ``value`` as an array of floats of ``dtype``, by default any; raise ``TypeError`` or ``ValueError`` if it is none.
 
-    Methods in inner loops call it: of what is such an array nothing is copied, and next to no time goes.
+    Cheap when ``value`` already is such an array: it is returned unchanged. Inner loops rely on this.
     """
     if (
         type(value) is np.ndarray

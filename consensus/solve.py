@@ -72,7 +72,7 @@ def solve(
         One start for all agents, or one for each. By default ``problem.model.init`` draws it from ``seed``, the same for
         all agents; for a problem given by functions it is a standard normal draw.
     seed : int or numpy.random.Generator
-        Of the start that is drawn, nothing else.
+        Seed for drawing ``start``. Nothing else uses it.
     engine : {"stacked", "processes", "mpi", "torch"} or engine object
         Where the run happens: see :mod:`consensus.engines`.
     record_every : int, optional
@@ -167,9 +167,9 @@ def solve(
     Different names are an error. Where one side alone has names, agents are joined by position, and the log says so. A matrix
     of pairs of agents in a solver or engine, such as ``Personalised(weights)``, is in the order of ``network.labels``.
 
-    On ranks, by MPI or torchrun, what is refused before any work is so on all of them. An error later ends the job; the history
-    is written before, beside the checkpoint or else into the working directory. Callbacks and metrics are called on the first
-    rank alone, and all ranks hear what they return.
+    On ranks, by MPI or torchrun: if any rank rejects its arguments, every rank raises the error before work starts. A later
+    error ends the job, after the history is written beside the checkpoint, or else into the working directory. Callbacks and
+    metrics are called on the first rank alone, and all ranks receive what they return.
 
     Examples
     --------

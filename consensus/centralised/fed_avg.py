@@ -42,8 +42,8 @@ class FedAvg(Federated[FedAvgState]):
     seed : int
         Of all draws.
     secure : SecureSums, optional
-        Masks by which the server learns the sums of the changes over all clients, exactly, and of one client no more than
-        these say. It needs ``share=1.0``: sums over a part, another one in each round, could be subtracted.
+        Secure aggregation: the server learns the exact sums of the changes over all clients, and of a single client only what
+        :class:`consensus.privacy.SecureSums` states. It needs ``share=1.0``: sums over different clients could be subtracted.
 
     References
     ----------

@@ -64,7 +64,7 @@ class Packed(Protocol):
 
     @property
     def numbers(self) -> Int[np.ndarray, " agents"]:
-        """The number of numbers that each message stands for, however few bits it has: the history's ``floats``."""
+        """Length of the row that each message stands for, however few bits it has: the history's ``floats``."""
 
     @property
     def of(self) -> Callable[..., Packed]:
@@ -96,7 +96,7 @@ class PackedRows(ABC):
 
     @property
     def numbers(self) -> np.ndarray:
-        """Numbers in each message (agents,)."""
+        """Length of each agent's message in numbers, shape (agents,)."""
         first = self.arrays[0]
         return np.full(len(first), first.shape[1])
 

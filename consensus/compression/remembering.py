@@ -75,9 +75,9 @@ class RememberingWrapper(Wrapper):
 
 
 class Exchange:
-    """A network for one round, which assigns the places of ``wrapper``'s memory to vectors in their order.
+    """The network of one round. The k-th vector that the inner solver mixes uses the k-th place of the wrapper's memory.
 
-    Attributes that it does not change are those of ``network``.
+    All other attributes are those of ``network``.
     """
 
     def __init__(self, wrapper: RememberingWrapper, problem: BaseProblem, network: Network, state: RememberingState) -> None:

@@ -42,9 +42,9 @@ def partition(
     ----------
     X : Dataset, or array_like (samples, features), or (samples, ...)
         A whole data set, with its columns, classes, weights and groups, and no ``y``; or samples of any
-        shape, such as images (samples, channels, height, width). float32, int32 and int64 are kept: models of
-        PyTorch and JAX may take whole numbers, others get them as float64. uint8, int8, uint16, int16 and float16 become
-        float32, everything else float64. In a data frame booleans become zero and one, and each column of pandas' ``category``
+        shape, such as images (samples, channels, height, width). dtypes float32, int32 and int64 are kept. Models that
+        take no integers receive float64. uint8, int8, uint16, int16 and float16 become float32, and everything else
+        float64. In a data frame booleans become zero and one, and each column of pandas' ``category``
         dtype a feature for each category; ``shards.columns`` has the names and converts other frames.
     y : array_like (samples,) or (samples, outputs)
         Targets, or integer classes. Text and Series of ``category`` dtype become codes, and ``shards.classes`` has the classes.

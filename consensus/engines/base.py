@@ -276,7 +276,7 @@ class Engine(ABC):
         return None
 
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
-        """Return ``solver.prepared`` for the whole network, the same in all processes, each of which may hold some agents.
+        """Return ``solver.prepared`` for the whole network: equal in all processes, even if each holds only some agents.
 
         Parameters
         ----------

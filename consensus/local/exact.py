@@ -88,7 +88,7 @@ _TOLERANCE, _MOST = 1e-10, 1000  # relative, and iterations of conjugate gradien
 
 
 class _Kept(NamedTuple):
-    """A system that all rounds have, for the agents ``rows``, and its ``at_once``."""
+    """A cached system for the agents ``rows``, reused in every round, and its factorisation ``at_once``, if it has one."""
 
     rows: slice
     system: System

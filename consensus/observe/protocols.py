@@ -51,7 +51,7 @@ class Costs(Protocol):
         ...
 
     def true_gradients(self) -> Self:
-        """Return the same with the gradients of the costs, if it has other directions in their place."""
+        """Return the same with true gradients, in case its model replaces them by other directions."""
         ...
 
 

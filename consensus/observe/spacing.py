@@ -76,7 +76,7 @@ class Spacing:
         return round - (-WORK * self.cost * round * each // work)
 
     def regular(self, history: History) -> bool:
-        """Return whether the last row is none that only the last round of a run has.
+        """Return whether a longer run would record the last row, too.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class Spacing:
         Returns
         -------
         bool
-            Whether a run of more rounds records it, too.
+            Whether it would.
         """
         last = history.row(-1)["round"]
         if self.every is not None:

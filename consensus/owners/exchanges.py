@@ -43,7 +43,7 @@ class OneProcess:
 
 
 class Exchanges:
-    """Sends what owners say to all of them, in their order, and keeps account of it."""
+    """Allgather among owners that logs what was revealed."""
 
     def __init__(self, engine: Together) -> None:
         self.engine, self._rows = engine, list[tuple[str, str, int, int]]()

@@ -234,7 +234,7 @@ class BaseProblem(ABC):
         return w
 
     def true_gradients(self) -> Self:
-        """Return the problem with the costs' own gradients: itself, unless its model has directions in their place.
+        """Return the problem with true gradients, in case its model replaces them by other directions.
 
         Returns
         -------

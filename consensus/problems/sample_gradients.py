@@ -20,10 +20,11 @@ def numbers(problem: Problem) -> int:
 def changes(
     problem: Problem, w: np.ndarray, places: np.ndarray, old: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return numbers of the samples' gradients at w, and ``sum_m weights[:, k, m] (gradient_m - old gradient_m)`` for each k.
+    """Return a compact form of each sample's gradient at w, and ``sum_m weights[:, k, m] (gradient_m - old gradient_m)``.
 
-    Samples are at ``places`` (agents, samples) of their agents' shards; ``old`` (agents, samples, numbers) has the numbers of
-    their earlier gradients; ``weights`` are (agents, sums, samples), the sums (agents, sums, P).
+    Samples are at ``places`` (agents, samples) of their agents' shards. The compact form has the length :func:`numbers`, and
+    ``old`` (agents, samples, numbers) is that of the earlier gradients. There is a sum for each k: ``weights`` are (agents,
+    sums, samples), the sums (agents, sums, P).
     """
     if _linear(problem):
         x, targets = taken(problem.shards.features, places), taken(problem.shards.targets, places)

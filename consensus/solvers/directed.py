@@ -27,10 +27,9 @@ class OuterState(NamedTuple):
 
 
 class DirectedSolver(Solver):
-    """A method whose last setting is ``direction``, and whose state ends with what that remembers.
+    """Base class of methods whose last setting is ``direction``, and whose state ends with the direction's memory.
 
-    Where none is the default, a method without one is what it was before there were directions: its text and what a checkpoint
-    knows it by lack the setting.
+    A method without a direction, if that is its default, leaves the setting out of its text and out of its checkpoints.
     """
 
     direction: Direction | None

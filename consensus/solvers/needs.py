@@ -16,8 +16,8 @@ class Needs:
     """Requirements of a solver on a problem and a network: the attribute ``needs`` of its class.
 
     :func:`consensus.solvers.check_needs`, which :func:`consensus.solve` calls before any work, refuses what the method cannot
-    run on: a ``regularizer``, a missing ``model`` or method of the ``loss``, ``mixing`` matrices. It warns of what only its
-    theory asks for: ``convex`` and ``static``, and whatever :func:`topologies.check` looks at beside the sums of the matrices.
+    run on: a ``regularizer``, a missing ``model`` or method of the ``loss``, ``mixing`` matrices. A violated assumption of the
+    convergence theory (``convex``, ``static``, and the conditions that :func:`topologies.check` measures) is a warning.
 
     Parameters
     ----------

@@ -300,7 +300,7 @@ def _check_finite(path: Where, label: str, column: np.ndarray) -> None:
 def target_of(
     where: Where, label: str, y: np.ndarray, classification: bool | None, from_file: bool = True
 ) -> tuple[np.ndarray, Classes | None]:
-    """Return the target as numbers, or as codes of its sorted classes and these."""
+    """Return ``(y, classes)``: numbers and None, or class codes and the sorted classes."""
     words = y.dtype.kind in "US" or (y.dtype.kind == "O" and all(isinstance(cell, str) for cell in y))
     if not words and y.dtype.kind == "O" and not all(isinstance(cell, str) or looks.is_number(cell) for cell in y):
         raise ValueError(f"target must hold numbers or text; {label} of {where} has {_checks.shown(y[0])}")

@@ -34,7 +34,7 @@ class KeptWorkers:
 
     @contextmanager
     def at_least(self, count: int) -> Iterator["KeptWorkers"]:
-        """Yield at least ``count`` workers for one run; other workers if these are another process's, or busy with a run."""
+        """Yield at least ``count`` workers; start new ones if the pool is in use, or belongs to another process."""
         if self._process != os.getpid() or not self._in_use.acquire(blocking=False):
             other = KeptWorkers(self._work)
             try:

@@ -11,7 +11,7 @@ _BYTES = 1 << 24  # of samples that are copied at a time
 
 
 def warn_if_not(shards: Shards, targets_too: bool) -> None:
-    """Warn of features, and of targets where these are numbers to predict, that are far from standardised."""
+    """Warn if features, or regression targets, are far from standardised."""
     real, far = shards.weights > 0, []
     for kind, values in [("feature", shards.features), ("target", shards.targets)][: 1 + targets_too]:
         if values.dtype.kind == "i" or isinstance(values, SparseRows):  # indices into a table; counts of words, which are rare
