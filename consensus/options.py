@@ -12,10 +12,10 @@ import numpy as np
 
 from consensus import _checks
 from consensus._arrays import progress as _progress
+from consensus._arrays.digest import digest
 from consensus._arrays.files import Hold
-from consensus._contents import digest
-from consensus.best import from_state
-from consensus.checkpoint import Checkpoint, check_fits, load
+from consensus.checkpoints.best import from_state
+from consensus.checkpoints.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.measure import checked_metrics

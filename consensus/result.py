@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from consensus import _checks, storage
-from consensus.best import Best, packed, unpacked
+from consensus import _checks
+from consensus.checkpoints import storage
+from consensus.checkpoints.best import Best, packed, unpacked
 from consensus.errors import Interrupted
 from consensus.history import History
 from consensus.models import Model

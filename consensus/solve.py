@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _arguments, _checks, engines
-from consensus._contents import digest
-from consensus.checkpoint import Checkpoint, fingerprint, known_by
+from consensus._arrays.digest import digest
+from consensus.checkpoints.checkpoint import Checkpoint, fingerprint, known_by
 from consensus.data import Shards
 from consensus.engines import Begin, Engine
 from consensus.engines.ranks import told_here_alone

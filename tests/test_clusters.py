@@ -14,7 +14,7 @@ from engine_harness import HERE, environment, own_job, wait_for
 
 import consensus
 import topologies
-from consensus.checkpoint import read
+from consensus.checkpoints.checkpoint import read
 from consensus.solvers import GradientTracking
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -14,7 +14,7 @@ from consensus.asynchronous.meetings import Meetings
 from consensus.asynchronous.timed import Timed
 from consensus.asynchronous.times import Times
 from consensus.asynchronous.timetable import Timetable
-from consensus.checkpoint import known_by
+from consensus.checkpoints.checkpoint import known_by
 from consensus.engines import Begin, Engine, Stacked
 from consensus.engines.protocols import Problem, Solver
 from consensus.observe import Observer

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from consensus import _arguments, _checks
 from consensus._arrays.parallel import one_blas_thread
 from consensus.centralised.system import S, System, Traffic, whole_problem
-from consensus.checkpoint import Checkpoint, fingerprint
+from consensus.checkpoints.checkpoint import Checkpoint, fingerprint
 from consensus.communication.states import flatten, rebuild
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError, WorkerError

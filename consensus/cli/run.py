@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import consensus
 from consensus import _checks, engines
-from consensus import checkpoint as checkpoints
+from consensus.checkpoints import checkpoint as checkpoints
 from consensus.cli.build import SOLVERS, attempt, make
 from consensus.cli.config import Config, Key
 from consensus.cli.report import figure, table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 import numpy as np
 
 from consensus import _checks
-from consensus._contents import digest
+from consensus._arrays.digest import digest
 from consensus.coupled.costs import Costs, Rows
 from consensus.errors import LocalSolveError
 

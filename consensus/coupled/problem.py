@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus._contents import digest
+from consensus._arrays.digest import digest
 from consensus.coupled.convex_costs import ConvexCosts, Cost
 from consensus.coupled.costs import Costs, Rows
 from consensus.problems.base import BaseProblem

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus._contents import digest
+from consensus._arrays.digest import digest
 from consensus.coupled.box import minimise_in_box
 from consensus.coupled.costs import Costs, Rows
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from consensus._arrays.files import Hold
-from consensus.checkpoint import Checkpoint, load
+from consensus.checkpoints.checkpoint import Checkpoint, load
 from consensus.engines.protocols import Problem, Solver
 from consensus.engines.ranks import told_here_alone
 from consensus.engines.states import Begin

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from consensus import _checks
 from consensus._arrays.files import Hold
-from consensus.checkpoint import Checkpoint, write
+from consensus.checkpoints.checkpoint import Checkpoint, write
 from consensus.communication.block import BlockNetwork
 from consensus.communication.codec import Codec
 from consensus.communication.edges import Edges

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from consensus import checkpoint_parts
 from consensus._arrays.files import Held, Hold
-from consensus.checkpoint import Checkpoint, read, saved_at, write
-from consensus.checkpoint_parts import Part
+from consensus.checkpoints import parts as checkpoint_parts
+from consensus.checkpoints.checkpoint import Checkpoint, read, saved_at, write
+from consensus.checkpoints.parts import Part
 from consensus.engines.ranks import Ranks
 from consensus.engines.transport import Pairs
 

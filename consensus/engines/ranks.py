@@ -12,9 +12,9 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import numpy as np
 
 from consensus._arrays import typed as _typed
-from consensus.best import Best
-from consensus.checkpoint import Checkpoint
-from consensus.checkpoint_parts import Part
+from consensus.checkpoints.best import Best
+from consensus.checkpoints.checkpoint import Checkpoint
+from consensus.checkpoints.parts import Part
 from consensus.engines.transport import COLLECTED, ENDS, GOES_ON, MIXED, WAITS, LostRank, Pairs, Pending, Transport
 from consensus.errors import WorkerError
 from consensus.history import History

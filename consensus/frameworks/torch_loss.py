@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self, cast
 import numpy as np
 
 from consensus import _checks, _extras
-from consensus._contents import digest
+from consensus._arrays.digest import digest
 from consensus.frameworks._torch import GENERATORS_LOCK, one_thread
 from consensus.losses.arrays import columns_of, scores
 from consensus.losses.base import Loss

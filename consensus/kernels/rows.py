@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from consensus._arrays.blas import blocks
+from consensus.kernels.blas import blocks
 from consensus.kernels.kernel import Array, Kernel
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from consensus._arrays import blas as _blas
+from consensus.kernels import blas as _blas
 
 
 class Operator(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from consensus._arrays import blas as _blas
+from consensus.kernels import blas as _blas
 from consensus.local.operators import jacobian, method, rooted_rows, times_root, times_root_transposed
 from consensus.local.subproblem import Subproblem
 from consensus.local.systems import LARGEST, PASS, Factors, batched, conjugate_gradients

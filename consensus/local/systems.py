@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
-from consensus._arrays import blas as _blas
 from consensus._arrays.parallel import CHUNK_BYTES
+from consensus.kernels import blas as _blas
 from consensus.local.operators import (
     Operator,
     jacobian,

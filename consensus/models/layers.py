@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from consensus import _checks, kernels
-from consensus._arrays import blas as _blas
+from consensus.kernels import blas as _blas
 from consensus.models.activations import Activation
 from consensus.models.layout import NamedArray
 from consensus.models.linearization import FullLinearization, Linearized

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from consensus._arrays.files import Hold
-from consensus.checkpoint import Checkpoint, write
+from consensus.checkpoints.checkpoint import Checkpoint, write
 from consensus.observe.protocols import Masks
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 from tqdm import tqdm
 
 from consensus._arrays.progress import Lines
-from consensus.best import with_state
-from consensus.checkpoint import Checkpoint
+from consensus.checkpoints.best import with_state
+from consensus.checkpoints.checkpoint import Checkpoint
 from consensus.history import History
 from consensus.observe.callbacks import Callback, RoundInfo, first_reason
 from consensus.observe.gather import BETWEEN_HOSTS, Gather, Whole

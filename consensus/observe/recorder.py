@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from consensus.checkpoints.storage import history_of
 from consensus.history import History
 from consensus.observe.gather import BETWEEN_HOSTS, NAMES, Gather, Whole
 from consensus.observe.measure import AtMean, MeasuredAgents, Metric, measure
@@ -15,7 +16,6 @@ from consensus.problems import Problem
 from consensus.problems.held_out import OwnedTest
 from consensus.problems.minibatches import Minibatches, draw
 from consensus.problems.state import TestSet
-from consensus.storage import history_of
 
 COUNTED = ("round", *NAMES, "bytes_busiest", "epochs", "seconds")  # known in each round
 ALWAYS = ("round", "objective", "stationarity", "disagreement", *COUNTED[1:])

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from consensus._arrays.files import Hold
-from consensus.best import Best
-from consensus.checkpoint import Checkpoint
+from consensus.checkpoints.best import Best
+from consensus.checkpoints.checkpoint import Checkpoint
 from consensus.history import History
 from consensus.observe.gather import Gather
 
@@ -15,7 +15,8 @@ from consensus.observe.gather import Gather
 class Saver:
     """Writes the checkpoints of a run to `path`, after every so many rounds.
 
-    `fingerprint` identifies the run: see :func:`consensus.checkpoint.fingerprint`. ``hold`` keeps other runs from the path.
+    `fingerprint` identifies the run: see :func:`consensus.checkpoints.checkpoint.fingerprint`. ``hold`` keeps other runs from
+    the path.
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int, fingerprint: dict[str, str | None]) -> None:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from consensus import _checks
-from consensus.best import Best
+from consensus.checkpoints.best import Best
 from consensus.history import History
 from consensus.observe.callbacks import RoundInfo
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from consensus import _checks, storage
+from consensus import _checks
+from consensus.checkpoints import storage
 from consensus.data.frames import Columns
 from consensus.models import MLP, Linear, Model, ResNet
 from consensus.tables.pipeline import Pipeline

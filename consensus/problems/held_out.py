@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
+from consensus._arrays.digest import digest
 from consensus._arrays.parallel import CHUNK_BYTES
 from consensus._arrays.sparse import SparseRows
-from consensus._contents import digest
 from consensus.data.frames import alike, labels
 from consensus.data.samples import arrays
 from consensus.data.shards import Shards

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from consensus import _checks
 from consensus._arrays.files import interrupted_later
 from consensus._arrays.sparse import SparseRows
-from consensus._npz import Claim
+from consensus.checkpoints.storage import Claim
 from consensus.data.shards import Shards, padded
 from consensus.streaming.folder_index import PLAIN, WEIGHTED, classes_in, columns_in, labels_in, whole_index
 from consensus.tables.tables import npz

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus._contents import digest
+from consensus._arrays.digest import digest
 from consensus.data.shards import Shards
 from consensus.frameworks.torch_inputs import TorchInputs
 from consensus.frameworks.torch_loss import TorchLoss

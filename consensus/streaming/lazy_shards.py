@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus._contents import digest
+from consensus._arrays.digest import digest
 from consensus.streaming.items import dataset_of, plain, read
 from consensus.streaming.sent import Pickled
 from topologies import _names

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from consensus import _checks
-from consensus._npz import Claim, claims
+from consensus.checkpoints.storage import Claim, claims
 from consensus.data import looks
 from consensus.data.frames import (
     Classes,

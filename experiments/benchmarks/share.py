@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 
 import consensus
 import topologies
-from consensus._arrays import blas as _blas
 from consensus._arrays.parallel import for_chunks, one_blas_thread
 from consensus.engines.stacked import StackedNetwork
+from consensus.kernels import blas as _blas
 from consensus.solvers import NEXT
 from consensus.surrogates import PartialLinearization
 from experiments.benchmarks.core import shards

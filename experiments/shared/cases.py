@@ -12,7 +12,7 @@ import numpy as np
 import consensus
 import topologies
 from consensus import datasets
-from consensus.checkpoint import fingerprint
+from consensus.checkpoints.checkpoint import fingerprint
 from consensus.cli.setting import loss_for
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from consensus._arrays import blas as _blas
+from consensus.kernels import blas as _blas
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -20,7 +20,7 @@ from scipy import sparse
 
 import consensus
 import topologies
-from consensus._contents import digest
+from consensus._arrays.digest import digest
 
 STEP = 0.1
 
@@ -179,7 +179,8 @@ found = [digest(*parts), digest({"a", "b", "cd"}, type("Plain", (), {"f": lambda
 @pytest.mark.slow
 def test_digests_are_the_same_in_every_process():
     paths = [str(Path(engine_cases.__file__).parent), str(Path(consensus.__file__).parents[1])]
-    imports = f"import sys; sys.path[:0] = {paths!r}; import engine_cases; from consensus._contents import digest\n"
+    imports = f"import sys; sys.path[:0] = {paths!r}; import engine_cases\n"
+    imports += "from consensus._arrays.digest import digest\n"
     text = f"{imports}{SETTINGS}\nprint(found)"
     done = subprocess.run([sys.executable, "-c", text], env={"PYTHONHASHSEED": "1"}, capture_output=True, text=True)
     here = {"__name__": "__main__", "engine_cases": engine_cases, "digest": digest}

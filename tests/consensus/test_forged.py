@@ -10,7 +10,7 @@ from turns import with_slow
 
 import consensus
 import topologies
-from consensus import checkpoint, storage
+from consensus.checkpoints import checkpoint, storage
 
 X = np.random.default_rng(0).standard_normal((8, 2))
 ARRAYS = [np.zeros(0), np.zeros(()), np.full(7, np.nan), np.array(["x"]), np.zeros((2, 3, 4)), np.zeros(1, [("a", float)])]

@@ -12,7 +12,7 @@ from checkpoints import run
 from engine_harness import assert_same
 
 import consensus
-from consensus.checkpoint import load
+from consensus.checkpoints.checkpoint import load
 from consensus.data import load_shards, save_shards
 
 

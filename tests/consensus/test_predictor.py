@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import consensus
 import topologies
-from consensus import storage
+from consensus.checkpoints import storage
 from consensus.data import Pipeline, own
 from consensus.estimators import NetworkClassifier, NetworkRegressor
 from consensus.solvers import TreeNewton

@@ -17,7 +17,8 @@ import pytest
 
 import consensus
 import topologies
-from consensus import History, plotting, storage
+from consensus import History, plotting
+from consensus.checkpoints import storage
 from consensus.solvers import DGD
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]

@@ -11,9 +11,9 @@ import pytest
 
 import consensus
 from consensus._arrays import typed as _typed
-from consensus.best import Best
-from consensus.checkpoint import Checkpoint
-from consensus.checkpoint_parts import Part
+from consensus.checkpoints.best import Best
+from consensus.checkpoints.checkpoint import Checkpoint
+from consensus.checkpoints.parts import Part
 from consensus.cli import ConfigError
 from consensus.engines import ranks
 from consensus.engines.ranks import Ranks

@@ -7,7 +7,7 @@ from problems import data
 
 import consensus
 import topologies
-from consensus.checkpoint import load
+from consensus.checkpoints.checkpoint import load
 from consensus.engines import Processes, Stacked
 from consensus.solvers import GradientTracking
 

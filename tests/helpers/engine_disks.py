@@ -9,7 +9,7 @@ import numpy as np
 from engine_harness import engine_here, say, wait_for, write
 
 import consensus
-from consensus.checkpoint import read
+from consensus.checkpoints.checkpoint import read
 from consensus.engines import rank_files
 from consensus.solvers import GradientTracking
 

@@ -7,7 +7,7 @@ import numpy as np
 from engine_harness import KIND, engine_here, say, write
 
 import topologies
-from consensus.checkpoint import read
+from consensus.checkpoints.checkpoint import read
 from consensus.solvers import DGD, GradientTracking
 from consensus.workers import waiting
 

@@ -14,7 +14,7 @@ from consensus.centralised import DownpourSGD, solve
 from consensus.centralised.downpour import _go
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.replica import Board, turn
-from consensus.checkpoint import load
+from consensus.checkpoints.checkpoint import load
 from consensus.problems import Minibatches
 from consensus.workers import pool
 from consensus.workers.blocks import blocks_by_load

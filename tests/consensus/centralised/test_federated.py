@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 import consensus
 from consensus.centralised import SCAFFOLD, FedAdam, FedAvg, solve
 from consensus.centralised.federated import Clients
-from consensus.checkpoint import load
+from consensus.checkpoints.checkpoint import load
 from consensus.problems import Minibatches
 
 BATCHES = Minibatches(2, 5)

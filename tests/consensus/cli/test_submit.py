@@ -13,7 +13,7 @@ from engine_harness import HERE, MARK, environment, living, own_job, wait_for
 from settings_files import TEXT, config
 
 import consensus
-from consensus.checkpoint import read
+from consensus.checkpoints.checkpoint import read
 from consensus.cli import ConfigError, main, run, submit
 
 pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: each has several ranks

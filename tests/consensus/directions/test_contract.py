@@ -9,7 +9,8 @@ from problems import problem
 
 import consensus
 import topologies
-from consensus import checkpoint, directions
+from consensus import directions
+from consensus.checkpoints import checkpoint
 from consensus.directions import Adam, AdamW, Clip, Momentum, Muon
 from consensus.engines import Processes
 from consensus.robust import NNA

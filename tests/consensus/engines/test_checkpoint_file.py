@@ -16,7 +16,7 @@ from engine_harness import assert_same
 
 import consensus
 import topologies
-from consensus.checkpoint import FORMAT, load
+from consensus.checkpoints.checkpoint import FORMAT, load
 from consensus.engines import Stacked
 
 

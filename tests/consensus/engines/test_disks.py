@@ -9,7 +9,7 @@ from checkpoints import without_times
 from engine_harness import assert_same, on_ranks, read
 
 import consensus
-from consensus import checkpoint
+from consensus.checkpoints import checkpoint
 from consensus.workers.blocks import blocks_of
 
 

@@ -13,7 +13,7 @@ from problems import data
 
 import consensus
 import topologies
-from consensus.checkpoint import Checkpoint, check_fits
+from consensus.checkpoints.checkpoint import Checkpoint, check_fits
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.surrogates import FullLinearization
 

@@ -9,7 +9,7 @@ import pytest
 from engine_harness import HERE, KIND, assert_same, command, environment, read, wait_for
 
 import consensus
-from consensus.checkpoint import read as read_checkpoint
+from consensus.checkpoints.checkpoint import read as read_checkpoint
 
 SCRIPT = HERE / "engine_ranks.py"
 

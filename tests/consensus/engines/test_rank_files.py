@@ -12,9 +12,10 @@ import pytest
 from ranks_on_threads import together
 
 import consensus
-from consensus import checkpoint, checkpoint_parts
 from consensus._arrays.files import Hold
-from consensus.checkpoint import Checkpoint, load
+from consensus.checkpoints import checkpoint
+from consensus.checkpoints import parts as checkpoint_parts
+from consensus.checkpoints.checkpoint import Checkpoint, load
 from consensus.engines import rank_files
 from consensus.engines.ranks import agree
 from consensus.workers.blocks import blocks_of

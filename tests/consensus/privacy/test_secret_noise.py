@@ -10,7 +10,7 @@ from scipy.stats import chi2, kstest, norm
 
 import consensus
 import topologies
-from consensus._contents import digest
+from consensus._arrays.digest import digest
 from consensus.asynchronous import AsynchronousDGD, Simulated
 from consensus.engines import Processes, Stacked
 from consensus.privacy import Private, SecureSums, sampling

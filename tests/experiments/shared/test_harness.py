@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import topologies
-from consensus.checkpoint import known_by
+from consensus.checkpoints.checkpoint import known_by
 from consensus.history import History
 from consensus.solvers import DGD, NEXT
 from consensus.step_sizes import Diminishing

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consensus import checkpoint_parts, storage
-from consensus._contents import digest
-from consensus.best import Best, packed, unpacked
-from consensus.checkpoint_parts import Part
+from consensus._arrays.digest import digest
+from consensus.checkpoints import parts as checkpoint_parts
+from consensus.checkpoints import storage
+from consensus.checkpoints.best import Best, packed, unpacked
+from consensus.checkpoints.parts import Part
 from consensus.communication.states import joined
 from consensus.history import History
 from consensus.problems import BaseProblem
@@ -47,8 +48,8 @@ def write(path: Path, checkpoint: Checkpoint, saved: int | None = None) -> None:
 
     It was ``saved`` at a time in nanoseconds, by default now: of several the latest is the one to go on from.
 
-    The format is that of :mod:`consensus.storage`, with arrays ``state.<field>`` and ``history.<column>``. A state that holds
-    anything but numbers and arrays with a row for each agent raises a ``TypeError``.
+    The format is that of :mod:`consensus.checkpoints.storage`, with arrays ``state.<field>`` and ``history.<column>``. A state
+    that holds anything but numbers and arrays with a row for each agent raises a ``TypeError``.
     """
     fields, history, counts, seconds, fingerprint, best, parts = checkpoint
     counted = {name: np.asarray(count).tolist() for name, count in counts.items()}
@@ -150,7 +151,7 @@ def fingerprint(
 def known_by(thing: object, content: object = None) -> str:
     """Return how checkpoints identify ``thing``: its text, shortened, and its digest, or that of its ``content``.
 
-    Two runs are the same if these digests are: see :func:`consensus._contents.digest` for what counts.
+    Two runs are the same if these digests are: see :func:`consensus._arrays.digest.digest` for what counts.
     """
     if content is None and (thing is None or isinstance(thing, str)):
         return str(thing)

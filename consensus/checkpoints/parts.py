@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consensus import storage
+from consensus.checkpoints import storage
 
 FORMAT = 1
 

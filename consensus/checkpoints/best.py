@@ -38,7 +38,7 @@ class Best(NamedTuple):
 
 
 def packed(best: Best | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return what a file says about the best point, if there is one, and its arrays: see :mod:`consensus.storage`."""
+    """Return what a file says about the best point, if there is one, and its arrays."""
     if best is None:
         return {}, {}
     rows = {} if best.w is None else {"best.w": best.w}
