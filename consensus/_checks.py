@@ -60,7 +60,7 @@ def _finite(value: Real) -> bool:
 
 
 def optional_number(name: str, value: object, **bounds: float) -> float | None:
-    """As :func:`number`; None, a setting that was not given, stays None."""
+    """Return ``value`` as :func:`number` does; None, a setting that was not given, stays None."""
     return None if value is None else number(name, value, **bounds)
 
 

@@ -112,7 +112,7 @@ class Cluster:
         Parameters
         ----------
         load : Load
-            Of the busiest machine.
+            Load of the busiest machine.
 
         Returns
         -------
@@ -194,11 +194,11 @@ def load(
     Parameters
     ----------
     history : History
-        Of the run, ``result.history``.
+        History of the run, ``result.history``.
     problem : Problem
-        Of the run.
+        Problem of the run.
     network : schedule or networkx.Graph, optional
-        Of a run without a server: a machine waits for those of its agents' neighbours. By default all wait for all.
+        Network of a run without a server: a machine waits for those of its agents' neighbours. By default all wait for all.
     machines : int, optional
         How many compute, each for a block of consecutive agents; by default one for each agent. With a ``network`` and fewer
         machines than agents, bytes are a part of the history's ``bytes``: agents of one machine send each other nothing, and a

@@ -61,7 +61,7 @@ class Collectives(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """When a run stops, what it records and where it is saved; parameters and errors are those of :func:`consensus.solve`."""
+    """Options of a run: its end, its records and its files; parameters and errors are those of :func:`consensus.solve`."""
 
     rounds: int
     record_every: int | None = None

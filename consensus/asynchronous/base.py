@@ -174,9 +174,9 @@ class AsynchronousSolver(SolverDefaults, ABC):
         Returns
         -------
         state : NamedTuple
-            Of arrays (agents, ...).
+            State of arrays (agents, ...).
         messages : NamedTuple
-            Of arrays (agents, ...), as :meth:`wake` sends them.
+            Arrays (agents, ...), as :meth:`wake` sends them.
         """
 
     @abstractmethod

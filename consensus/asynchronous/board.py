@@ -12,7 +12,7 @@ from consensus.workers.shared_memory import SharedArray
 
 
 class Board:
-    """For each agent two copies of what it published last, written in turn: no reader waits, and none reads half of it.
+    """Two copies of what each agent published last, written in turn: no reader waits, and none reads half of it.
 
     The writer announces number n, writes it into copy n mod 2, and publishes n. A reader that takes the published number n has
     read it whole unless number n + 2 was announced meanwhile: then it reads again. A writer that stops or dies in the middle

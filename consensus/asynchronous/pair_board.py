@@ -28,7 +28,7 @@ class PairBoard(Board):
     Parameters
     ----------
     state : NamedTuple
-        Of all agents at the start.
+        State of all agents at the start.
     fields : sequence of str
         The fields of the state that two agents change at once.
     arcs : Arcs
@@ -102,7 +102,7 @@ class PairBoard(Board):
         values : sequence of ndarray (agents, ...)
             Their fields.
         place : int
-            Of the partner among the agent's sources.
+            Place of the partner among the agent's sources.
 
         Returns
         -------

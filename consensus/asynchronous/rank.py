@@ -32,7 +32,7 @@ class AgentsOfRank:
     Parameters
     ----------
     problem : Problem
-        Of all agents.
+        The problem of all agents.
     solver : AsynchronousSolver
         The solver.
     arcs : Arcs

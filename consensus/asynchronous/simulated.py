@@ -57,7 +57,7 @@ class Simulated(Engine):
     away : mapping of int to sequence of (float, float), optional
         Times (from, to) in which an agent does not wake: a wake that is due then takes place at ``to``. What arrives waits.
     seed : int
-        Of all that is drawn.
+        Seed of all draws.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""When agents wake and messages arrive."""
+"""Times at which agents wake and messages arrive."""
 
 from __future__ import annotations
 

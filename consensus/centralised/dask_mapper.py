@@ -21,7 +21,7 @@ class Dask(Mapper):
     Parameters
     ----------
     client : distributed.Client
-        Of the scheduler.
+        Client of the scheduler.
 
     Raises
     ------

@@ -79,12 +79,12 @@ class DownpourSGD(System[DownpourState]):
     fetch, push : int
         Steps between two fetches, and between two pushes.
     shards : int
-        Of the server.
+        Shards of the server.
     adagrad : bool
         Whether the server's steps are Adagrad's.
     seed : int, optional
-        Of the order in which replicas take their steps: a run has the same bits every time, and gradients are still computed
-        at the same time. By default the order is that in which replicas are ready.
+        Seed of the order in which replicas take their steps: a run has the same bits every time, and gradients are still
+        computed at the same time. By default the order is that in which replicas are ready.
     learning_rate : float
         > 0.
     batch : int

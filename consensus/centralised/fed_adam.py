@@ -32,7 +32,7 @@ class FedAdam(Federated[FedAdamState]):
     Parameters
     ----------
     learning_rate : float
-        Of the clients, > 0.
+        Step size of the clients, > 0.
     local_steps : int
         K, of each client in a round.
     batch : int, optional
@@ -40,7 +40,7 @@ class FedAdam(Federated[FedAdamState]):
     share : float
         In (0, 1]: the share of the clients that take part in a round.
     seed : int
-        Of all draws.
+        Seed of all draws.
     server_rate : float
         > 0.
     betas : (float, float)

@@ -32,7 +32,7 @@ class FedAvg(Federated[FedAvgState]):
     Parameters
     ----------
     learning_rate : float
-        Of the clients, > 0.
+        Step size of the clients, > 0.
     local_steps : int
         K, of each client in a round.
     batch : int, optional
@@ -40,7 +40,7 @@ class FedAvg(Federated[FedAvgState]):
     share : float
         In (0, 1]: the share of the clients that take part in a round, drawn anew in each; at least one client.
     seed : int
-        Of all draws.
+        Seed of all draws.
     secure : SecureSums, optional
         Secure aggregation: the server learns the exact sums of the changes over all clients, and of a single client only what
         :class:`consensus.privacy.SecureSums` states. It needs ``share=1.0``: sums over different clients could be subtracted.

@@ -64,7 +64,7 @@ class LayerParallel(OnWorkers[ResNet]):
     Attributes
     ----------
     residuals : Residuals
-        Of the last gradient, in the Frobenius norm over samples and layers.
+        Residuals of the last gradient, in the Frobenius norm over samples and layers.
     crossed_bytes, crossed_messages : int
         Bytes and messages that slabs have sent one another so far.
 

@@ -31,7 +31,7 @@ class Multigrid:
     coarsening : int
         c.
     shape, dtype : tuple of int, numpy.dtype
-        Of a state.
+        Shape and dtype of a state.
     line : Line
         To the slabs before and after this one.
 

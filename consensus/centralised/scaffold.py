@@ -44,7 +44,7 @@ class SCAFFOLD(Federated[ScaffoldState]):
     share : float
         In (0, 1]: the share of the clients that take part in a round.
     seed : int
-        Of all draws.
+        Seed of all draws.
     server_rate : float
         > 0.
     secure : SecureSums, optional

@@ -112,7 +112,7 @@ class SplitMLP(OnGrid[MLP], MLP):  # type: ignore[misc]  # a linearization of it
         Returns
         -------
         consensus.costs.Load
-            Of one worker, with one entry each.
+            Load of one worker, with one entry each.
         """
         _checks.count("samples", samples, most=self.most)
         _checks.count("itemsize", itemsize)

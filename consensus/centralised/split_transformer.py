@@ -130,7 +130,7 @@ class SplitTransformer(OnGrid[TransformerSizes]):
         Returns
         -------
         consensus.costs.Load
-            Of one worker, with one entry each.
+            Load of one worker, with one entry each.
         """
         _checks.count("samples", samples, most=self.most)
         found = load_of(maps_of_transformer(self.plain, self.split, self.workers, samples), _checks.count("itemsize", itemsize))

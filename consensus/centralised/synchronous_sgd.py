@@ -49,7 +49,7 @@ class SynchronousSGD(System[MomentumState]):
         How many workers, fewer than all, are not waited for: the step uses the gradients that came first, scaled to all
         samples. Then the iterates depend on which workers were slow.
     seed : int
-        Of the draws.
+        Seed of the draws.
 
     References
     ----------

@@ -146,7 +146,7 @@ class System(ABC, Generic[S]):
         Parameters
         ----------
         problem : Problem
-            Of all agents.
+            The problem of all agents.
         """
         if self.smooth and not getattr(problem.regularizer, "smooth", False):
             raise ValueError(
@@ -161,7 +161,7 @@ class System(ABC, Generic[S]):
         Parameters
         ----------
         problem : Problem
-            Of all agents.
+            The problem of all agents.
         w : ndarray (1, P)
             The start.
 
@@ -178,7 +178,7 @@ class System(ABC, Generic[S]):
         Parameters
         ----------
         problem : Problem
-            Of all agents.
+            The problem of all agents.
         traffic : Traffic
             Counts what is sent and computed.
         state : State
@@ -196,7 +196,7 @@ class System(ABC, Generic[S]):
         Parameters
         ----------
         state : State
-            Of a recorded round.
+            State of a recorded round.
 
         Returns
         -------
@@ -211,7 +211,7 @@ class System(ABC, Generic[S]):
         Parameters
         ----------
         problem : Problem
-            Of all agents.
+            The problem of all agents.
 
         Returns
         -------

@@ -45,7 +45,7 @@ class Config:
     Parameters
     ----------
     path : Path
-        Of the file.
+        Path of the file.
     values : dict
         What is in it; it may be changed.
     lines : dict

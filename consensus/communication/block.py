@@ -30,7 +30,7 @@ class BlockNetwork(Exchanges, Network):
     rows : slice
         The agents of the block.
     dtype : numpy.dtype
-        Of the rows that are mixed.
+        Dtype of the rows that are mixed.
     strict : bool
         Whether to check in every exchange that each message runs along an edge of that round's graph.
 

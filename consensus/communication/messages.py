@@ -64,7 +64,7 @@ class Messages(NamedTuple):
         Parameters
         ----------
         plan : Plan
-            Of the exchange.
+            Plan of the exchange.
         agents : slice
             The block.
         rows : ndarray (rows, ...)

@@ -21,7 +21,7 @@ def flatten(state: Fields) -> dict[str, Any]:
     Parameters
     ----------
     state : NamedTuple
-        Of arrays, numbers, and other NamedTuples of these.
+        Arrays, numbers, and other NamedTuples of these.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def rebuild(template: State, fields: dict[str, Any]) -> State:
     Returns
     -------
     NamedTuple
-        Of the same classes.
+        State of the same classes.
 
     Raises
     ------

@@ -38,7 +38,8 @@ class Convolutional(Layered):
     pool : int
         Side of the squares after each convolution, which divides height and width; 1 for none.
     activation : {"tanh", "relu", "sigmoid", "softplus", "quadratic"}
-        Of the convolutions; ``quadratic`` is a^2. The method's theory asks for differentiable ones (``relu`` is not).
+        Activation of the convolutions; ``quadratic`` is a^2. The theory of the methods
+        asks for differentiable ones (``relu`` is not).
 
     Notes
     -----

@@ -108,7 +108,7 @@ class DirectFeedback:
         shape : tuple of int
             Shape of a sample.
         dtype : dtype
-            Of the features.
+            Dtype of the features.
 
         Returns
         -------

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Patches(NamedTuple):
-    """From an image to the square patch around each of its pixels, with zeros beyond the edges; ``size`` is odd.
+    """Map from an image to the square patch around each of its pixels, with zeros beyond the edges; ``size`` is odd.
 
     With the kernel as a matrix W (size * size * channels, filters), rows by (row, column, channel), patches @ W is the
     convolution.
@@ -53,7 +53,7 @@ class Patches(NamedTuple):
 
 
 class Squares(NamedTuple):
-    """From pixels as rows (..., images * height * width, channels) to the means over squares of ``size`` by ``size`` pixels."""
+    """Map from pixels, rows (..., images * height * width, channels), to means over squares of ``size`` by ``size`` pixels."""
 
     height: int
     width: int

@@ -28,7 +28,8 @@ class ResNet(Layered):
     step : float, optional
         Step h > 0 of forward Euler; by default 1 / L: more layers then solve the same equation over a unit of time more finely.
     activation : {"tanh", "relu", "sigmoid", "softplus", "quadratic"}
-        Of all layers but the head; ``quadratic`` is a^2. The method's theory asks for differentiable ones (``relu`` is not).
+        Activation of all layers but the head; ``quadratic`` is a^2. The theory of the methods
+        asks for differentiable ones (``relu`` is not).
 
     Notes
     -----

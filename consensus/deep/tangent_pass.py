@@ -24,7 +24,7 @@ class _WithTangents(Protocol):
 
 
 class _Bends(NamedTuple):
-    """Of a layer's activation: ``s'`` and ``s''`` (agents, 1, rows, k), and the derivatives t (agents, T, rows, k) of a."""
+    """Derivatives ``s'``, ``s''`` (agents, 1, rows, k) of a layer's activation, and those t (agents, T, rows, k) of a."""
 
     slope: np.ndarray
     bend: np.ndarray

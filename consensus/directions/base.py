@@ -92,7 +92,7 @@ class Direction(ABC):
         Returns
         -------
         NamedTuple
-            Of arrays (agents, ...), numbers, and other NamedTuples of these. It becomes a part of the solver's state.
+            Arrays (agents, ...), numbers, and other NamedTuples of these. It becomes a part of the solver's state.
         """
         return NoMemory()
 
@@ -120,7 +120,7 @@ class Direction(ABC):
         Returns
         -------
         state : NamedTuple
-            Of the same fields and shapes.
+            State of the same fields and shapes.
         d : ndarray (agents, P)
             The directions, in the dtype of the problem.
         """

@@ -283,7 +283,7 @@ class Engine(ABC):
         solver : Solver
             As given to :func:`consensus.solve`.
         problem : Problem
-            Of the agents of this process.
+            The problem of the agents of this process.
         network : schedule
             The mixing matrices.
 

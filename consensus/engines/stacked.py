@@ -23,7 +23,7 @@ class StackedNetwork(BlockNetwork):
     schedule : schedule
         The mixing matrices.
     dtype : numpy.dtype
-        Of the rows that are mixed.
+        Dtype of the rows that are mixed.
     strict : bool
         As in :class:`consensus.communication.BlockNetwork`.
 

@@ -78,7 +78,7 @@ class Begin(NamedTuple):
         Parameters
         ----------
         problem : Problem
-            Of these agents.
+            The problem of these agents.
         solver : Solver
             The solver that runs.
 

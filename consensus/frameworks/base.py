@@ -59,8 +59,8 @@ class Framework(Linearized):
         shape : tuple of int
             Shape of a sample.
         dtype : dtype
-            Of the features, and so of the run, in which the model is tried. With int32 or int64 it is tried on such samples; if
-            it does not work on them, on floats.
+            Dtype of the features, and so of the run, in which the model is tried. With int32 or int64 it is tried on such
+            samples; if it does not work on them, on floats.
 
         Returns
         -------

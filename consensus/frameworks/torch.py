@@ -224,7 +224,7 @@ class Torch(ModuleGradients):
         Parameters
         ----------
         dtype : dtype
-            Of the run.
+            Dtype of the run.
 
         Returns
         -------

@@ -45,13 +45,13 @@ class TorchLoss(Loss):
         for each output, and the loss itself if not.
 
     over : {"samples", "batch"}
-        Of what ``function`` is the loss. With ``"batch"`` it returns a number for all samples that it is given, which need not
-        be a sum over them: a partial likelihood, a contrastive or a ranking loss. These are one agent's: its batch, or all of
-        its samples, in their order; never those of several agents.
+        Whether ``function`` is a loss of each sample by itself, or of a batch. With ``"batch"`` it returns a number for all
+        samples that it is given, which need not be a sum over them: a partial likelihood, a contrastive or a ranking loss.
+        They are samples of one agent, its batch or all of them, in their order; never those of several agents.
     reduction : {"mean", "sum"}, optional
-        Of a loss over a batch: whether it is a mean, and counts as many times as the batch has samples in the sum over samples
-        that ``"sum"`` is itself. If omitted, that is the ``reduction`` of a module; of a function, a problem finds out which
-        one it is, by a batch that is given twice, and rejects what is neither.
+        For a loss over a batch: whether it is a mean over the samples, which counts as many times as the batch has samples, or
+        a sum. By default the ``reduction`` of a module. For a function a problem finds out which one it is, by a batch that is
+        given twice, and rejects what is neither.
 
     Raises
     ------

@@ -87,7 +87,7 @@ class Kernel:
         Parameters
         ----------
         dtype : dtype
-            Of all arrays.
+            Dtype of all arrays.
 
         Returns
         -------

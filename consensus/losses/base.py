@@ -38,8 +38,8 @@ class Loss(ABC):
     quadratic : bool
         Whether the curvature is constant, so that local problems are linear systems. Default False.
     over : {"samples", "batch"}
-        Of what l is the loss. Default "samples": of each by itself. With "batch" it is one of all samples of a call, as a
-        partial likelihood is; calls then have the samples of one agent, without padding, and values are parts of its loss.
+        Whether l is a loss of each sample by itself, the default, or of all samples of a call, as a partial likelihood is. In
+        the second case calls have the samples of one agent, without padding, and values are parts of its loss.
     curvature_bound : float or None
         Upper bound on the eigenvalues of the curvature, from which step sizes are chosen. None, the default, if none is known.
 

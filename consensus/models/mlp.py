@@ -17,7 +17,8 @@ class MLP(Layered):
     widths : sequence of int
         ``[inputs, hidden, ..., outputs]``.
     activation : {"tanh", "relu", "sigmoid", "softplus", "quadratic"}
-        Of the hidden layers; ``quadratic`` is a^2. The method's theory asks for differentiable ones (``relu`` is not).
+        Activation of the hidden layers; ``quadratic`` is a^2. The theory of the methods
+        asks for differentiable ones (``relu`` is not).
 
     Notes
     -----

@@ -167,7 +167,7 @@ class Gather(Protocol):
         Parameters
         ----------
         codes : ndarray of uint64 (agents, n)
-            Of the agents of this process.
+            Codes of the agents of this process.
         masks : callable
             ``masks(agents)`` returns those of some agents, as :meth:`consensus.privacy.SecureSums.masks` does.
 

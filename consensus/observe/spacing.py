@@ -114,7 +114,7 @@ def cost_of_row(
     agent_objectives : bool
         Whether the objective is measured at every iterate.
     metrics_on : Minibatches or None
-        Of which samples; all by default. Costs given by functions count as one sample an agent.
+        Samples for the metrics; all by default. Costs given by functions count as one sample an agent.
 
     Returns
     -------

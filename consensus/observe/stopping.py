@@ -1,4 +1,4 @@
-"""When a run stops: rules, bounds, early stopping, and the best row that is kept."""
+"""Ends of runs: rules, bounds, early stopping, and the best row that is kept."""
 
 from __future__ import annotations
 

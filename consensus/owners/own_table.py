@@ -65,7 +65,7 @@ class OwnTable:
     error : Exception or None
         Why the table is rejected.
     counted : Counted or None
-        Of a file of svmlight how its features are counted; columns of X are the indices in the file.
+        Numbering of the features in a file of svmlight; columns of X are the indices in the file.
     """
 
     names: tuple[str, ...] | None

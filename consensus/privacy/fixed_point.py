@@ -123,7 +123,7 @@ class SecureSums:
         Returns
         -------
         Masks
-            Of these agents; ``agree`` comes first.
+            Masks of these agents; ``agree`` comes first.
         """
         return Masks(agents)
 

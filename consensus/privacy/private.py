@@ -57,7 +57,7 @@ class Private(Wrapper):
     noise, correlated : float
         Standard deviations s > 0 and c >= 0, in the units of gradients.
     seed : int
-        Of the noise of a simulation, at least 0; on ranks it is not used.
+        Seed of the noise of a simulation, at least 0; on ranks it is not used.
     grid : float, optional
         Gradients and noise are whole multiples of it, so that no bit of a floating-point number tells anything: the mean is
         rounded towards zero, and the noise is a discrete Gaussian, drawn by integers alone. ``noise`` must be a multiple of it,

@@ -239,7 +239,7 @@ class Problem(SampleSums):
         Returns
         -------
         ndarray (agents, B) or (B,)
-            Of points (agents, P) each agent's own. Of one point (P,) the means and variances over the agents held here,
+            For points (agents, P) each agent's own. For one point (P,) the means and variances over the agents held here,
             weighted by their numbers of samples: each variance with the spread of the agents' means.
 
         Raises

@@ -17,7 +17,7 @@ _MOST = 1 << 28  # bytes of all agents' tables: one is copied in a round
 
 
 class GTSAGAState(NamedTuple):
-    """As :class:`EstimateState`; each sample's remembered gradient (agents, most, numbers), and their sum (agents, P)."""
+    """:class:`EstimateState` with each sample's remembered gradient (agents, most, numbers), and their sum (agents, P)."""
 
     round: int
     w: np.ndarray

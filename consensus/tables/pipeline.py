@@ -1,4 +1,4 @@
-"""From tables to a model's inputs, and from its outputs to predictions."""
+"""Maps from tables to a model's inputs, and from its outputs to predictions."""
 
 from __future__ import annotations
 

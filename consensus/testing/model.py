@@ -38,7 +38,7 @@ def check_model(
     seed : int
         Seed of parameters, features and directions.
     dtype : {numpy.float64, numpy.float32}
-        Of parameters and features; outputs must have it, too.
+        Dtype of parameters and features; outputs must have it, too.
 
     Returns
     -------

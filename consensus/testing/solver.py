@@ -63,7 +63,7 @@ def check_solver(
         Fields of the state that stay in float64 where the problem is in float32, by their names in
         :func:`consensus.communication.flatten`; none by default.
     conserved : callable, optional
-        Of a state, an array (agents, ...) whose sum over agents no round changes, such as
+        Function of a state that returns an array (agents, ...) whose sum over agents no round changes, such as
         ``lambda state: state.y - state.gradient`` of gradient tracking.
     tolerance : float, optional
         For exact methods: stationarity and disagreement, as :func:`consensus.solve` measures them, must come to this.

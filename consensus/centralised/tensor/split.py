@@ -53,7 +53,7 @@ class Split(ABC):
 
     @property
     def row_parts(self) -> int:
-        """In how many parts rows are split, in both stages."""
+        """Number of parts that rows are split into, in both stages."""
         return int(self.grid.side ** len(self.row_axes[0]))
 
     def rows(self, stage: int, count: int) -> slice:
