@@ -86,7 +86,7 @@ class DownpourSGD(System[DownpourState]):
         Seed of the order in which replicas take their steps: a run has the same bits every time, and gradients are still
         computed at the same time. By default the order is that in which replicas are ready.
     learning_rate : float
-        > 0.
+        Step size, > 0.
     batch : int
         Samples a step; each of a replica's agents draws its part of them, rounded up, as :class:`consensus.Minibatches` does.
     warm_start : int

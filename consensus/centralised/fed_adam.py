@@ -42,7 +42,7 @@ class FedAdam(Federated[FedAdamState]):
     seed : int
         Seed of all draws.
     server_rate : float
-        > 0.
+        Step size of the server, > 0.
     betas : (float, float)
         The factors b1 and b2, in [0, 1).
     tau : float

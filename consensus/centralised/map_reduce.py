@@ -33,7 +33,7 @@ class MapReduceGradientDescent(System[DescentState]):
     Parameters
     ----------
     learning_rate : float
-        > 0.
+        Step size, > 0.
     workers : int
         Parts of the data, no more than agents.
     reduce : {"flat", "tree"}

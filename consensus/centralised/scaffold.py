@@ -46,7 +46,7 @@ class SCAFFOLD(Federated[ScaffoldState]):
     seed : int
         Seed of all draws.
     server_rate : float
-        > 0.
+        Step size of the server, > 0.
     secure : SecureSums, optional
         Secure aggregation: the server learns the exact sums of both changes over all clients, and of a single client only what
         :class:`consensus.privacy.SecureSums` states. It needs ``share=1.0``: sums over different clients could be subtracted.

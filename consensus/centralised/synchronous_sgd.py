@@ -40,7 +40,7 @@ class SynchronousSGD(System[MomentumState]):
         Samples a step; each of the A agents draws batch / A of its own, rounded up, as :class:`consensus.Minibatches` does, at
         most all.
     learning_rate : float
-        > 0.
+        Step size, > 0.
     momentum : float
         In [0, 1); 0 by default.
     workers : int

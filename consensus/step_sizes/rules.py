@@ -17,7 +17,7 @@ class Constant:
     Parameters
     ----------
     value : float
-        > 0.
+        Step size, > 0.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Diminishing:
     Parameters
     ----------
     initial : float
-        > 0.
+        First step size, > 0.
     decay : float
         In (0, 1 / initial), so that the sequence stays positive; it falls like 1 / (decay n).
 
@@ -88,7 +88,7 @@ class InverseSqrt:
     Parameters
     ----------
     initial : float
-        > 0.
+        First step size, > 0.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class StepDecay:
     Parameters
     ----------
     initial : float
-        > 0.
+        First step size, > 0.
     every : int
         Rounds between two falls, PyTorch's ``step_size``.
     gamma : float
@@ -149,7 +149,7 @@ class CosineAnnealing:
     Parameters
     ----------
     initial : float
-        > 0.
+        First step size, > 0.
     rounds : int
         Over which it falls, PyTorch's ``T_max``: those of the run.
     final : float
