@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from consensus.models import MLP as MLP
     from consensus.models import Linear as Linear
     from consensus.models import Model as Model
+    from consensus.options import Checkpoint as Checkpoint
+    from consensus.options import Record as Record
     from consensus.owners.predictor import Predictor as Predictor
     from consensus.problems import Minibatches as Minibatches
     from consensus.problems import Problem as Problem
@@ -122,6 +124,7 @@ else:
             "history": ["History"],
             "losses": ["CrossEntropy", "Huber", "LogisticLoss", "SquaredLoss", "TangentPropagation", "TorchLoss"],
             "models": ["MLP", "Linear", "Model"],
+            "options": ["Checkpoint", "Record"],
             "owners.predictor": ["Predictor"],
             "problems": ["Minibatches", "Problem"],
             "regularizers": ["L1", "L2", "SCAD", "Box", "ElasticNet", "GroupL1", "L2Ball", "LogSum", "NonNegative"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -15,7 +15,8 @@ from consensus._arrays import progress as _progress
 from consensus._arrays.digest import digest
 from consensus._arrays.files import Hold
 from consensus.checkpoints.best import from_state
-from consensus.checkpoints.checkpoint import Checkpoint, check_fits, load
+from consensus.checkpoints.checkpoint import Checkpoint as Saved
+from consensus.checkpoints.checkpoint import check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.measure import checked_metrics
@@ -26,7 +27,7 @@ from consensus.observe.spacing import Spacing, cost_of_row
 from consensus.observe.stopping import EarlyStopping, Keeper, Stopper, StopRule, checked_column
 from consensus.problems import BaseProblem
 from consensus.problems.held_out import OwnedTest
-from consensus.problems.minibatches import as_minibatches
+from consensus.problems.minibatches import Minibatches, as_minibatches
 from consensus.result import Result, finish, warn_if_above
 
 _COMPARED = (
@@ -45,10 +46,120 @@ _COMPARED = (
 )
 
 
+_RECORD = {  # keywords of solve, and what they are called in a Record
+    "record_every": "every",
+    "metrics": "metrics",
+    "test": "test",
+    "agent_objectives": "agents",
+    "metrics_on": "samples",
+    "honest": "honest",
+    "keep": "best",
+    "gather": "gather",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What a run records, for ``record=`` of :func:`consensus.solve` and :func:`consensus.centralised.solve`.
+
+    Each field is the keyword of :func:`consensus.solve` in parentheses, which describes it.
+
+    Parameters
+    ----------
+    every : int, optional
+        Rounds between two rows of the history (``record_every``).
+    metrics : mapping of str to callable, optional
+        More columns (``metrics``).
+    test : (X, y), dataset or Shards, optional
+        For columns of test errors (``test``).
+    agents : bool
+        Whether to record U at every agent's own copy, too (``agent_objectives``).
+    samples : int or Minibatches, optional
+        Samples of each agent that objectives are estimated by (``metrics_on``).
+    honest : sequence of int or str, optional
+        The agents that are measured (``honest``).
+    best : str, optional
+        A column whose least value says which point to keep as ``result.best`` (``keep``).
+    gather : bool
+        On ranks, whether every rank's result holds all agents' ``w`` (``gather``).
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a field is out of range.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.solvers import EXTRA
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=5, parameters=3)
+    >>> record = consensus.Record(every=10, best="objective")
+    >>> result = consensus.solve(problem, topologies.ring(5), EXTRA(0.1), rounds=30, record=record)
+    >>> result.history["round"], result.best.round
+    (array([ 0, 10, 20, 30]), 10)
+    """
+
+    every: int | None = None
+    metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None
+    test: Any = None
+    agents: bool = False
+    samples: int | Minibatches | None = None
+    honest: Sequence[int | str] | None = None
+    best: str | None = None
+    gather: bool = True
+
+    def __post_init__(self) -> None:
+        if self.every is not None:
+            _checks.count("every", self.every)
+        _checks.flag("agents", self.agents)
+        _checks.flag("gather", self.gather)
+        if self.samples is not None:
+            as_minibatches(self.samples, "samples")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run is saved, for ``checkpoint=`` of :func:`consensus.solve` and :func:`consensus.centralised.solve`.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    every : int
+        Rounds between two checkpoints; there is one at the end, too.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a field is out of range.
+
+    Examples
+    --------
+    >>> import os, tempfile, consensus, topologies
+    >>> from consensus.solvers import EXTRA
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=5, parameters=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = consensus.Checkpoint(os.path.join(folder, "run"), every=10)
+    ...     first = consensus.solve(problem, topologies.ring(5), EXTRA(0.1), rounds=15, checkpoint=saved)
+    ...     result = consensus.solve(problem, topologies.ring(5), EXTRA(0.1), rounds=30, resume=saved.path)
+    >>> result.rounds
+    30
+    """
+
+    path: str | os.PathLike[str]
+    every: int = 50
+
+    def __post_init__(self) -> None:
+        _checks.path("path", self.path)
+        _checks.count("every", self.every)
+
+
 class Load(Protocol):
     """Reads a checkpoint; ``check(found)`` raises an error if it is no checkpoint of this run."""
 
-    def __call__(self, path: str | os.PathLike[str], check: Callable[[Checkpoint], None]) -> Checkpoint: ...
+    def __call__(self, path: str | os.PathLike[str], check: Callable[[Saved], None]) -> Saved: ...
 
 
 class Collectives(Protocol):
@@ -78,8 +189,37 @@ class RunOptions:
     test: Any = None
     agent_objectives: bool = False
     metrics_on: Any = None
-    stop: str | None = None
+    honest: Sequence[int | str] | None = None
+    stop: Any = None
     keep: str | None = None
+    recorded: bool = False
+
+    @classmethod
+    def of(cls, record: Record | None, checkpoint: Checkpoint | str | os.PathLike[str] | None, **given: Any) -> Self:  # noqa: ANN401
+        """Return the options of a call: fields of ``record`` and ``checkpoint``, or the keywords that stand for them.
+
+        A keyword beside a ``record``, or ``every`` beside a ``Checkpoint``, raises a ``TypeError``.
+        """
+        defaults = {field.name: field.default for field in fields(cls)}
+        if record is not None:
+            if not isinstance(record, Record):
+                raise TypeError(f"record must be a consensus.Record, such as Record(every=10); got {_checks.shown(record)}")
+            for keyword, name in _RECORD.items():
+                if given.get(keyword, defaults[keyword]) is not defaults[keyword]:
+                    raise TypeError(
+                        f"{keyword} beside record= is its field {name}: write record=consensus.Record({name}=..., ...)"
+                    )
+            given |= {keyword: getattr(record, name) for keyword, name in _RECORD.items()} | {"recorded": True}
+        if isinstance(checkpoint, Checkpoint):
+            if given["every"] != defaults["every"]:
+                remedy = f"write checkpoint=consensus.Checkpoint(path, every={given['every']!r})"
+                raise TypeError(f"every beside a Checkpoint is a field of it: {remedy}")
+            given["every"], checkpoint = checkpoint.every, checkpoint.path
+        return cls(checkpoint=checkpoint, **given)
+
+    def called(self, keyword: str) -> str:
+        """Return what the user calls the option of a keyword of :func:`consensus.solve`."""
+        return f"{_RECORD[keyword]} of record" if self.recorded else keyword
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {"rounds": _checks.count("rounds", self.rounds, least=0)}
@@ -91,9 +231,11 @@ class RunOptions:
             checked[name] = _checks.optional_number(name, getattr(self, name), above=0)
         if self.exchanges is not None:
             checked["exchanges"] = _checks.count("exchanges", self.exchanges)
-        if self.stop is not None:
-            StopRule.parse(self.stop)
-        checked["callbacks"] = checked_callbacks(self.callbacks)
+        stop = self.stop if isinstance(self.stop, list | tuple) else [] if self.stop is None else [self.stop]
+        checked["stop"] = tuple(rule for rule in stop if not callable(rule))
+        for rule in checked["stop"]:
+            StopRule.parse(rule)
+        checked["callbacks"] = checked_callbacks(self.callbacks) + checked_callbacks([rule for rule in stop if callable(rule)])
         early = [callback.column for callback in checked["callbacks"] if isinstance(callback, EarlyStopping)]
         checked["keep"] = self.keep if self.keep is not None or not early else early[0]
         for name in ("checkpoint", "resume"):
@@ -115,19 +257,24 @@ class RunOptions:
         metrics = checked_metrics(self.metrics, (*ALWAYS, *ASKED_FOR, *method.history_columns))
         errors = () if test is None else ("test_error", "test_error_worst")
         columns = (*ALWAYS, *errors, *method.history_columns, *metrics)
+        tested = "record=consensus.Record(test=(X, y))" if self.recorded else "test=(X, y)"
         if self.metrics_on is not None:
             try:
                 self.metrics_on.check(problem)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"metrics_on does not fit: {error}") from error
-        if self.stop is not None:
-            checked_column("stop", StopRule.parse(self.stop).column, columns)
+                raise type(error)(f"{self.called('metrics_on')} does not fit: {error}") from error
+        for rule in self.rules:
+            checked_column("stop", rule.column, columns, tested)
         if self.keep is not None:
-            checked_column("keep", self.keep, columns)
+            checked_column(self.called("keep"), self.keep, columns, tested)
         for callback in self.callbacks:
             if isinstance(callback, EarlyStopping):
-                checked_column("EarlyStopping", callback.column, columns)
+                checked_column("EarlyStopping", callback.column, columns, tested)
         return replace(self, test=test, metrics=metrics)
+
+    @property
+    def rules(self) -> tuple[StopRule, ...]:
+        return tuple(map(StopRule.parse, self.stop))
 
     def identity(self, engine: Collectives | None = None) -> dict[str, str | None]:
         """Return what identifies the records of a run: digests of its test set and metrics, and what samples they are of.
@@ -148,8 +295,8 @@ class RunOptions:
     def each(self) -> bool:
         """True if callbacks other than early stopping, or bounds, act in each round, because there is no ``record_every``."""
         users = [one for one in self.callbacks if not isinstance(one, EarlyStopping)]
-        bounds = (self.tolerance, self.exchanges, self.seconds, self.stop)
-        return self.record_every is None and (bool(users) or any(bound is not None for bound in bounds))
+        bounds = (self.tolerance, self.exchanges, self.seconds)
+        return self.record_every is None and (bool(users or self.stop) or any(bound is not None for bound in bounds))
 
     def check_hidden(self, solver: object, several: bool) -> None:
         """Raise ``ValueError`` if these options need what a solver hides; ``several`` processes may be of different owners."""
@@ -158,9 +305,10 @@ class RunOptions:
             raise ValueError(f"test sets of owners are recorded owner by owner, which secure={secure} hides: give none")
         if not (several and getattr(solver, "secret", False)):
             return
-        rules = {"stop": self.stop and StopRule.parse(self.stop).column, "keep": self.keep}
-        needed = ["tolerance"] * (self.tolerance is not None) + ["agent_objectives"] * self.agent_objectives + ["test"] * owned
-        needed += [argument for argument, column in rules.items() if column in ("objective", "stationarity")]
+        rules = [("stop", rule.column) for rule in self.rules] + [(self.called("keep"), self.keep)]
+        needed = ["tolerance"] * (self.tolerance is not None) + [self.called("agent_objectives")] * self.agent_objectives
+        needed += [self.called("test")] * owned
+        needed += [argument for argument, column in rules if column in ("objective", "stationarity")]
         if needed:
             raise ValueError(
                 f"{name} on several processes records nothing of their data, no objective and no stationarity, and the "
@@ -182,7 +330,7 @@ class RunOptions:
         problem: BaseProblem,
         method: Method,
         identity: dict[str, str | None],
-        run: Callable[[Observer, Checkpoint | None], str | None],
+        run: Callable[[Observer, Saved | None], str | None],
         honest: np.ndarray | None = None,
         root: bool = True,
         load: Load = load,
@@ -202,7 +350,7 @@ class RunOptions:
         process that decides has callbacks. Processes that observe together each have their own agents' rows in the result, or
         with ``gather`` all agents'.
         """
-        resumed: Checkpoint | None = None
+        resumed: Saved | None = None
         if (path := self.resume) is not None:
             resumed = load(path, lambda found: check_fits(path, found, identity, self.rounds))
             fields, best = from_state(resumed.fields, resumed.best)
@@ -216,11 +364,10 @@ class RunOptions:
             points = points or (problem.network_size if honest is None else len(honest))
             asked = self.test, self.agent_objectives, self.metrics, honest, self.metrics_on
             recorder = Recorder(problem, method, *asked, points, labels)
-            rule = None if self.stop is None else StopRule.parse(self.stop)
-            stopper = Stopper(self.tolerance, self.exchanges, self.seconds, rule)
+            stopper = Stopper(self.tolerance, self.exchanges, self.seconds, self.rules)
             keeper = None if self.keep is None else Keeper(self.keep)
             cost = cost_of_row(problem, points, self.test, self.agent_objectives, self.metrics_on)
-            measured = each and (self.tolerance is not None or (rule is not None and rule.column not in COUNTED))
+            measured = each and (self.tolerance is not None or any(rule.column not in COUNTED for rule in self.rules))
             spacing = Spacing(1 if measured else self.record_every, cost, problem.network_size)
             observer = Observer(recorder, stopper, self.callbacks, saver, spacing, self.rounds, bar, keeper)
             observer.due.each, observer.watched = each, watched

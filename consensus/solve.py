@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike
 
 from consensus import _arguments, _checks, engines
 from consensus._arrays.digest import digest
-from consensus.checkpoints.checkpoint import Checkpoint, fingerprint, known_by
+from consensus.checkpoints.checkpoint import Checkpoint as Saved
+from consensus.checkpoints.checkpoint import fingerprint, known_by
 from consensus.data import Shards
 from consensus.engines import Begin, Engine
 from consensus.engines.ranks import told_here_alone
-from consensus.observe import Observer, RoundInfo
+from consensus.observe import Observer
+from consensus.observe.callbacks import Callback
 from consensus.observe.measure import measured_agents
-from consensus.options import RunOptions
+from consensus.options import Checkpoint, Record, RunOptions
 from consensus.problems import BaseProblem, Minibatches
 from consensus.result import Result
 from consensus.solvers import AdaptiveNEXT, Solver, check_needs
@@ -37,14 +39,15 @@ def solve(
     start: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
     engine: str | Engine = "stacked",
+    record: Record | None = None,
     record_every: int | None = None,
     tolerance: float | None = None,
     exchanges: int | None = None,
     seconds: float | None = None,
-    callbacks: Sequence[Callable[[RoundInfo], str | None]] = (),
+    callbacks: Sequence[Callback] = (),
     metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
     progress: bool = False,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     every: int = 50,
     resume: str | os.PathLike[str] | None = None,
     gather: bool = True,
@@ -52,7 +55,7 @@ def solve(
     agent_objectives: bool = False,
     metrics_on: int | Minibatches | None = None,
     honest: Sequence[int | str] | None = None,
-    stop: str | None = None,
+    stop: str | Callback | Sequence[str | Callback] | None = None,
     keep: str | None = None,
 ) -> Result:
     """Let the agents of ``network`` solve ``problem``.
@@ -75,6 +78,10 @@ def solve(
         Seed for drawing ``start``. Nothing else uses it.
     engine : {"stacked", "processes", "mpi", "torch"} or engine object
         Where the run happens: see :mod:`consensus.engines`.
+    record : Record, optional
+        What is recorded, in one object: ``Record(every=, metrics=, test=, agents=, samples=, honest=, best=, gather=)``. The
+        keywords ``record_every``, ``metrics``, ``test``, ``agent_objectives``, ``metrics_on``, ``honest``, ``keep`` and
+        ``gather`` are the same fields in this order, and rejected beside it.
     record_every : int, optional
         The history gets a row at the start, every so many rounds, and at the end. By default rows are so far apart that they
         take at most a tenth of the work, by counts of samples. If it is given, what stops a run, and callbacks, act at these
@@ -93,8 +100,9 @@ def solve(
         More columns of the history, off its clock: each a function of the agents' mean (P,) that returns a number.
     progress : bool
         Show a progress bar in a terminal or notebook. Elsewhere the logger ``consensus`` gets a line every ten seconds or so.
-    checkpoint : path, optional
-        A file to which the run's state is written every ``every`` rounds and at its end. Two runs cannot write one file. Ranks
+    checkpoint : Checkpoint or path, optional
+        ``Checkpoint(path, every=50)``: a file to which the run's state is written every so many rounds and at its end; or the
+        path alone, with ``every`` beside it. Two runs cannot write one file. Ranks
         write a file each beside it, with the rows of their own agents, on disks that need not be shared.
     every : int
         Rounds between two checkpoints.
@@ -111,9 +119,9 @@ def solve(
     honest : sequence of int or str, optional
         The agents that are measured, by number or, as text, by name. By default all but the Byzantine agents of a
         :class:`consensus.robust.Attack`; give it if agents' data are wrong (:func:`consensus.robust.flip_labels`).
-    stop : str, optional
-        Stop at the first round where it holds: a column of the history, ``<=``, ``>=``, ``<`` or ``>``, and a number,
-        such as ``"test_error <= 0.08"``.
+    stop : str, callable or a list of these, optional
+        Stop at the first round where one of them holds: a column of the history, ``<=``, ``>=``, ``<`` or ``>``, and a
+        number, such as ``"test_error <= 0.08"``; or a callback, such as :class:`consensus.observe.EarlyStopping`.
     keep : str, optional
         A column of the history: ``result.best`` is the recorded point at which it was least, beside the last one.
 
@@ -191,7 +199,9 @@ def solve(
         where = _checks.engine(engine)
     where = where.resolved() if hasattr(where, "resolved") else where  # one that is not derived from Engine need not have it
     with where.agreed() as settings:
-        options = RunOptions(
+        options = RunOptions.of(
+            record,
+            checkpoint,
             rounds=rounds,
             record_every=record_every,
             tolerance=tolerance,
@@ -200,13 +210,13 @@ def solve(
             callbacks=callbacks,
             metrics=metrics,
             progress=progress,
-            checkpoint=checkpoint,
             every=every,
             resume=resume,
             gather=gather,
             test=test,
             agent_objectives=agent_objectives,
             metrics_on=metrics_on,
+            honest=honest,
             stop=stop,
             keep=keep,
         )
@@ -234,18 +244,18 @@ def solve(
             check_needs(solver, problem, network)
             start = _arguments.start(problem, start, seed)
             options = options.fitted(problem, solver)
-        measured = measured_agents(honest, solver, network.agents, labels)
+        measured = measured_agents(options.honest, solver, network.agents, labels)
         if needs.tree and start.strides[0] and not (start == start[0]).all():
             raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
         hides = getattr(solver, "secret", False) or getattr(solver, "secure", None) is not None
         options.check_hidden(solver, where.size > 1)
-        if honest is not None and getattr(solver, "secure", None) is not None:
+        if options.honest is not None and getattr(solver, "secure", None) is not None:
             raise ValueError("honest is a sum over some agents, which tells what the others add to secure sums: leave it away")
         whole = problem.agents == problem.network_size
         identity: dict[str, str | None] = {}
-        if checkpoint or resume or where.size > 1:
+        if options.checkpoint or options.resume or where.size > 1:
             # A user's functions are not called for the comparison of ranks alone.
-            data = bool(checkpoint or resume or hasattr(problem, "shards"))
+            data = bool(options.checkpoint or options.resume or hasattr(problem, "shards"))
             identity = fingerprint(problem, network, solver, start, data)
             if measured is not None:
                 identity["honest"] = str(measured.tolist())
@@ -256,12 +266,13 @@ def solve(
     if identity:
         identity["solver"] = known_by(solver)
         identity |= {"clock": where.clock(edges)} if needs.wakes else {}  # solvers with rounds have it in their settings
-    if (checkpoint or resume) and not whole and not hides:  # a digest tells whoever can guess the samples that they are right
+    saved = bool(options.checkpoint or options.resume)
+    if saved and not whole and not hides:  # a digest tells whoever can guess the samples that they are right
         identity["data"] = digest(*where.allgather(problem.digests()))
-    if checkpoint or resume:
+    if saved:
         identity |= options.identity(where)
 
-    def run(observer: Observer, resumed: Checkpoint | None) -> str | None:
+    def run(observer: Observer, resumed: Saved | None) -> str | None:
         begin = Begin(resumed.fields, resumed=True) if resumed else Begin.start(start if where.size > 1 else np.array(start))
         return where.run(problem, edges, solver, begin, options.rounds, observer)
 

@@ -13,12 +13,14 @@ from numpy.typing import ArrayLike
 from consensus import _arguments, _checks
 from consensus._arrays.parallel import one_blas_thread
 from consensus.centralised.system import S, System, Traffic, whole_problem
-from consensus.checkpoints.checkpoint import Checkpoint, fingerprint
+from consensus.checkpoints.checkpoint import Checkpoint as Saved
+from consensus.checkpoints.checkpoint import fingerprint
 from consensus.communication.states import flatten, rebuild
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError, WorkerError
-from consensus.observe import Decision, Gathered, Observer, RoundInfo
-from consensus.options import RunOptions
+from consensus.observe import Decision, Gathered, Observer
+from consensus.observe.callbacks import Callback
+from consensus.options import Checkpoint, Record, RunOptions
 from consensus.problems import BaseProblem
 from consensus.result import Result
 
@@ -30,17 +32,18 @@ def solve(
     rounds: int,
     start: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
+    record: Record | None = None,
     record_every: int | None = None,
     tolerance: float | None = None,
     seconds: float | None = None,
-    callbacks: Sequence[Callable[[RoundInfo], str | None]] = (),
+    callbacks: Sequence[Callback] = (),
     metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
     progress: bool = False,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     every: int = 50,
     resume: str | os.PathLike[str] | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
-    stop: str | None = None,
+    stop: str | Callback | Sequence[str | Callback] | None = None,
     keep: str | None = None,
 ) -> Result:
     """Let a ``system`` with a server solve ``problem``, as :func:`consensus.solve` does without one.
@@ -58,7 +61,11 @@ def solve(
         Largest number of rounds; the system documents what a round is.
     start : array_like (P,), optional
         By default ``problem.model.init`` draws it from ``seed``, the same as :func:`consensus.solve` does.
-    seed, record_every, tolerance, seconds, callbacks, metrics, progress : optional
+    seed : int or numpy.random.Generator
+        As in :func:`consensus.solve`.
+    record : Record, optional
+        As in :func:`consensus.solve`; a server has one iterate, so that there are no ``agents`` and no ``honest`` ones.
+    record_every, tolerance, seconds, callbacks, metrics, progress : optional
         As in :func:`consensus.solve`.
     checkpoint, every, resume, test, stop, keep : optional
         As in :func:`consensus.solve`. A checkpoint is also written when a worker that the system needs dies.
@@ -96,7 +103,9 @@ def solve(
     """
     whole_problem(problem)
     _checks.offers("system", system, ("init", "running", "history_columns"), "a system, such as SynchronousSGD(32, 0.1)")
-    options = RunOptions(
+    options = RunOptions.of(
+        record,
+        checkpoint,
         rounds=rounds,
         record_every=record_every,
         tolerance=tolerance,
@@ -104,13 +113,14 @@ def solve(
         callbacks=callbacks,
         metrics=metrics,
         progress=progress,
-        checkpoint=checkpoint,
         every=every,
         resume=resume,
         test=test,
         stop=stop,
         keep=keep,
     )
+    if options.agent_objectives or options.honest is not None:
+        raise ValueError("record of a system has neither agents nor honest: its one iterate is the server's; leave them away")
     options.check_writable()
     system.check(problem)
     w = _arguments.start(problem, start, seed)[:1].copy()
@@ -119,12 +129,12 @@ def solve(
     options = options.fitted(problem, system)
 
     problem = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
-    identity = fingerprint(problem, None, system, w) | options.identity() if checkpoint or resume else {}
+    identity = fingerprint(problem, None, system, w) | options.identity() if options.checkpoint or options.resume else {}
     return options.result(problem, system, identity, functools.partial(_run, problem, system, w, options.rounds), points=1)
 
 
 def _run(
-    problem: BaseProblem, system: System[S], w: np.ndarray, rounds: int, observer: Observer, resumed: Checkpoint | None
+    problem: BaseProblem, system: System[S], w: np.ndarray, rounds: int, observer: Observer, resumed: Saved | None
 ) -> str | None:
     """Do rounds until the last one, or until there is a reason to stop, which is returned."""
     state, traffic, elapsed = system.init(problem, w), Traffic(problem.dtype.itemsize), 0.0

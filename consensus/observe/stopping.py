@@ -63,10 +63,13 @@ class StopRule:
         return f"{self.column} {self.sign} {self.bound:g}: it is {value:.6g} at round {row['round']}"
 
 
-def checked_column(name: str, column: object, columns: Collection[str]) -> None:
-    """Raise ``ValueError`` unless ``column``, of the argument ``name``, is one of the ``columns`` of a run's history."""
+def checked_column(name: str, column: object, columns: Collection[str], test: str = "test=(X, y)") -> None:
+    """Raise ``ValueError`` unless ``column``, of the argument ``name``, is one of the ``columns`` of a run's history.
+
+    ``test`` is how a test set is given.
+    """
     if not isinstance(column, str) or column not in columns:
-        hint = "; a test error needs test=(X, y)" if str(column).startswith("test_error") else ""
+        hint = f"; a test error needs {test}" if str(column).startswith("test_error") else ""
         raise ValueError(f"{name} must have a column of the history, {', '.join(columns)}; got {_checks.shown(column)}{hint}")
 
 
@@ -74,14 +77,14 @@ def checked_column(name: str, column: object, columns: Collection[str]) -> None:
 class Stopper:
     """Stops a run at the first recorded round that reaches one of these bounds.
 
-    `tolerance` bounds stationarity and disagreement from above, `exchanges` and `seconds` in rounds from below; `rule` bounds
-    any column.
+    `tolerance` bounds stationarity and disagreement from above, `exchanges` and `seconds` in rounds from below; `rules` bound
+    any columns.
     """
 
     tolerance: float | None = None
     exchanges: int | None = None
     seconds: float | None = None
-    rule: StopRule | None = None
+    rules: tuple[StopRule, ...] = ()
 
     def reason(self, row: Mapping[str, Any]) -> str | None:
         """Return the reason to stop after a recorded `row`, or None."""
@@ -92,7 +95,7 @@ class Stopper:
             return f"{row['exchanges']} exchanges done at round {round}"
         if self.seconds is not None and row["seconds"] >= self.seconds:
             return f"time budget of {self.seconds:g} s used up at round {round}"
-        return None if self.rule is None else self.rule.reason(row)
+        return next(filter(None, (rule.reason(row) for rule in self.rules)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +181,9 @@ class Keeper:
             return
         if best is None or best.column != self.column:
             kept = "no best point" if best is None else f"the best point by {best.column}"
-            raise ValueError(f"{path} has {kept}, and this run keeps that by {self.column}: give the same keep=")
+            raise ValueError(
+                f"{path} has {kept}, and this run keeps that by {self.column}: give the same keep=, or best= of Record"
+            )
         self.best = self.regular = best
 
     def better(self, row: Mapping[str, Any]) -> bool:

@@ -50,6 +50,7 @@ EXPRESSIONS = {
     "good.history()": "history",
     "{'run': good.history()}": "histories",
     "good.row()": "row",
+    "consensus.Record(every=3)": "record",
     "good.result()": "result",
     "consensus.costs.load(good.history(), good.problem())": "load",
     "[consensus.costs.load(good.history(), good.problem())] * 3": "loads",
@@ -109,6 +110,7 @@ SPECIAL = {
     "consensus.data.load_shards": {"folder": "files.write('shard').parent"},
     "consensus.datasets.load": {"target": "'target'"},
     "consensus.datasets.Split": {"X_scaler": "None"},
+    "consensus.Record": {"every": "3"},
     "consensus.History.append": {
         "row": "consensus.solve(good.problem(), good.schedule(), rounds=1, agent_objectives=True).history.last()"
     },
