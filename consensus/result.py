@@ -155,7 +155,7 @@ class Result:
         ...     result.save(pathlib.Path(folder, "run.npz"))
         ...     again = consensus.load(pathlib.Path(folder, "run.npz"))
         >>> bool((again.w == result.w).all()), again.reason, again.solver
-        (True, 'all 5 rounds done', 'AdaptiveNEXT()')
+        (True, 'all 5 rounds done', "Auto(AdaptiveNEXT(), why='exchanges across the network: 1 <= 5')")
         """
         solver = None if self.solver is None else str(self.solver)
         about = {"format": _FORMAT, "rounds": self.rounds, "reason": self.reason, "solver": solver}

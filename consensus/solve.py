@@ -23,7 +23,7 @@ from consensus.observe.measure import measured_agents
 from consensus.options import Checkpoint, Record, RunOptions
 from consensus.problems import BaseProblem, Minibatches
 from consensus.result import Result
-from consensus.solvers import AdaptiveNEXT, Solver, check_needs
+from consensus.solvers import Auto, Solver, check_needs
 from consensus.solvers.needs import needs_of
 from topologies.schedules import ScheduleLike
 
@@ -68,7 +68,7 @@ def solve(
         Who talks to whom in each round; a graph means ``topologies.Static(graph)``. Its agents are matched with those of the
         problem by name where both have names (``labels``), and by position otherwise: see the notes.
     solver : Solver, optional
-        By default :class:`consensus.solvers.AdaptiveNEXT`, which has nothing to tune.
+        By default :class:`consensus.solvers.Auto`, which chooses a method that has nothing to tune, and says which and why.
     rounds : int
         How many rounds at most.
     start : array_like (P,) or (agents, P), optional
@@ -222,7 +222,7 @@ def solve(
         )
         options.check_writable()
         _checks.problem(problem)
-        solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
+        solver = Auto() if solver is None else _checks.solver(solver)
         needs = needs_of(solver)
         directed = needs.directed if needs.mixing in ("column stochastic", "row stochastic") else None
         network = _arguments.schedule(network, directed)

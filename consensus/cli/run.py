@@ -65,7 +65,7 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
     ...     config = Config(pathlib.Path("mine.toml"), values | {"output": {"folder": folder}}, {})
     ...     results, files = run(config), sorted(os.listdir(folder))
     >>> list(results), files
-    (['AdaptiveNEXT'], ['adaptivenext.csv', 'adaptivenext.npz', 'mine.png'])
+    (['Auto'], ['auto.csv', 'auto.npz', 'mine.png'])
     """
     checkpoint = None if checkpoint is None else _checks.path("checkpoint", checkpoint)
     resume = None if resume is None else _checks.path("resume", resume)
@@ -178,7 +178,7 @@ def _plan(config: Config, engine: Engine, checkpoint: Folder, resume: Folder) ->
 
 
 def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
-    """Return ``{label: (key, solver)}``; AdaptiveNEXT if the file has none."""
+    """Return ``{label: (key, solver)}``; the default of :func:`consensus.solve` if the file has none."""
     listed = config.at(("solver",), [])
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise config.error(("solver",), "solvers are tables [[solver]], with two brackets: there may be several")
@@ -186,7 +186,7 @@ def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
     for index, one in enumerate(listed):
         key = ("solver", index)
         if "kind" not in one:
-            raise config.error(key, '[[solver]] needs a kind, such as kind = "NEXT"; without any [[solver]] AdaptiveNEXT runs')
+            raise config.error(key, '[[solver]] needs a kind, such as kind = "NEXT"; without any [[solver]] Auto runs')
         solver = make(config, key, SOLVERS)
         label = one.get("label", one["kind"])
         if not (isinstance(label, str) and label.strip() and label.isprintable()):
@@ -194,7 +194,7 @@ def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
         if label in found:
             raise config.error(key, f"there is a solver labelled {label!r} already: give this one another label")
         found[label] = key, solver
-    return found or {"AdaptiveNEXT": (("run",), None)}
+    return found or {"Auto": (("run",), None)}
 
 
 def _files(labels: Iterable[str]) -> dict[str, str]:

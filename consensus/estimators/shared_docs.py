@@ -13,7 +13,7 @@ PARAMETERS = """
         ``"erdos_renyi"`` (connected, drawn from ``random_state``), ``"ring"``, ``"path"``, ``"star"``, ``"complete"``; or any
         graph or schedule that :func:`consensus.solve` takes.
     solver : Solver, optional
-        By default :class:`consensus.solvers.AdaptiveNEXT`, which has nothing to tune.
+        By default :class:`consensus.solvers.Auto`, which chooses a method that has nothing to tune.
     scheme : {"iid", "sorted", "dirichlet"}
         How :func:`consensus.partition` gives samples to agents.
     max_iter : int

@@ -6,6 +6,7 @@ from consensus._elsewhere import elsewhere
 from consensus.solvers.acc_gt import AccGT
 from consensus.solvers.adaptive import AdaptiveNEXT
 from consensus.solvers.atg import ATG
+from consensus.solvers.auto import Auto
 from consensus.solvers.auto_gt import AutoGT
 from consensus.solvers.base import Solver
 from consensus.solvers.check import check_needs
@@ -83,7 +84,7 @@ __getattr__, __dir__ = elsewhere(
 # fmt: off
 __all__ = [
     "ATG", "BEER", "CGT", "D2", "DADMM", "DATOS", "DGD", "DLM", "EXTRA", "GTHSGD", "GTSAGA", "GTSARAH", "GTVR", "KGT",
-    "LEAD", "LED", "LTADMM", "NEXT", "NIDS", "OPAPC", "PGEXTRA", "SGP", "SONATA", "AccGT", "AdaptiveNEXT", "AutoGT",
+    "LEAD", "LED", "LTADMM", "NEXT", "NIDS", "OPAPC", "PGEXTRA", "SGP", "SONATA", "AccGT", "AdaptiveNEXT", "Auto", "AutoGT",
     "ChocoSGD", "Compressed", "DSGDm", "DecentLaM", "DiLoCo", "DiNNO", "ExactDiffusion", "Gossip", "GradientTracking",
     "MoTEF", "Needs", "NetworkGIANT", "NewtonTracking", "NoLoCo", "Personalised", "PowerGossip", "ProxGT", "ProxSkip",
     "PushDIGing", "PushPull", "QGDSGDm", "RelaySGD", "SharedBody", "Solver", "TrackingADMM", "TreeLBFGS", "TreeNewton",

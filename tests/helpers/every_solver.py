@@ -19,6 +19,7 @@ SOLVERS = {
     "NEXT full": NEXT(FullLinearization(4.0), 0.2),
     "NEXT blocks": NEXT(Blocks(_PARTIAL, 3), 0.2),
     "adaptive": solvers.AdaptiveNEXT(),
+    "auto": solvers.Auto(),
     "SONATA": SONATA(_PARTIAL, 0.2),
     "Push-DIGing": solvers.PushDIGing(0.02),
     "push-pull": solvers.PushPull(0.02),

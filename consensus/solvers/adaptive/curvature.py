@@ -35,7 +35,7 @@ class Curvature(NamedTuple):
         """
         V = np.zeros((*w.shape, min(w.shape[1], COLUMNS)), w.dtype)
         known = has_model(problem) and gauss_newton.exact(problem)
-        found = np.zeros(len(w)) if known else probed(problem, w, gradient, weight)
+        found = np.zeros(len(w), w.dtype) if known else probed(problem, w, gradient, weight)
         if not has_model(problem):
             return cls(V, _PROBED * found, _PROBED * found)
         basis = directions(w.shape[1], V.shape[2], -1).astype(w.dtype)
@@ -110,7 +110,8 @@ def probed(problem: BaseProblem, w: np.ndarray, gradient: np.ndarray, weight: fl
             between = ends[0] + (ends[1] - ends[0]) * misses[0] / (misses[0] - misses[1])
             ahead = np.where(np.isnan(between), x - (2 if trial else 1) * off, between)
             x = np.where(still | (off == 0), x, ahead)
-    return np.where(found > 0, found, np.where(still, 0.0, size / (1 + length)))
+    curvature: np.ndarray = np.where(found > 0, found, np.where(still, 0.0, size / (1 + length))).astype(w.dtype)
+    return curvature
 
 
 def directions(parameters: int, count: int, round: int) -> np.ndarray:

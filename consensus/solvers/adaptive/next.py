@@ -48,6 +48,8 @@ class AdaptiveState(NamedTuple):
         Curvature of the network.
     step : Step
         Last step.
+    grid : ndarray (agents, 3)
+        Of which units are multiples by powers of two, the same for all agents.
     """
 
     round: int
@@ -58,6 +60,7 @@ class AdaptiveState(NamedTuple):
     memory: Memory
     M: Curvature
     step: Step
+    grid: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -144,14 +147,16 @@ class AdaptiveNEXT(Solver):
         step = Step(w, np.zeros_like(w), w, fall, tau, none, none)
         memory = Memory.empty(np.concatenate([w, w], axis=1))
         pace = Pace.at_start(problem.rows, problem.network_size, w.dtype)
-        return AdaptiveState(0, w, gradient, gradient, pace, memory, M, step)
+        return AdaptiveState(0, w, gradient, gradient, pace, memory, M, step, np.ones((len(w), 3)))
 
     def step(self, problem: BaseProblem, network: Network, state: AdaptiveState) -> AdaptiveState:
         n, last, pace, weight, r = state.round, state.step, state.pace, _weight(problem), problem.regularizer
         # 1. Estimate the means of trial points, gradients and curvature.
         basis, products = curvature.products(problem, state.w, n)
-        units, unit = _units(state), _unit(products, last.tau)
-        own = Inputs(state.w, state.tracker, units, products, unit, last.tau, last.fall, state.M.scale)
+        units = _units(state.w.shape[1], last, state.M.scale)
+        grid = state.grid if n else _agreed(network, units)
+        units = _on(grid, units)
+        own = Inputs(state.w, state.tracker, units[:, :2], products, units[:, 2], last.tau, last.fall, state.M.scale)
         found = average(network, pace, state.memory, own)
         w, slope, tau, scale = found.points, found.slope, found.tau, np.maximum(state.M.scale, found.scale)
         # 2. Judge the last step, and learn of the curvature.
@@ -181,7 +186,7 @@ class AdaptiveNEXT(Solver):
         gradient = _gradient(problem, trial)
         step = Step(w, slope, trial, np.minimum(fall, most), tau, refused, tries)
         tracker = found.trackers + (gradient - state.gradient)
-        return AdaptiveState(n + 1, trial, gradient, tracker, found.pace.next(network, agree), found.memory, M, step)
+        return AdaptiveState(n + 1, trial, gradient, tracker, found.pace.next(network, agree), found.memory, M, step, grid)
 
 
 def _weight(problem: BaseProblem) -> float:
@@ -195,16 +200,29 @@ def _gradient(problem: BaseProblem, w: np.ndarray) -> np.ndarray:
     return curvature.own_gradient(problem, w) + _weight(problem) * w
 
 
-def _units(state: AdaptiveState) -> np.ndarray:
-    """Return the units (agents, 2) of trial points and of trackers."""
-    P, scale, (tau, fall) = state.w.shape[1], state.M.scale, (state.step.tau, state.step.fall)
-    squares = np.stack([1 / (scale + P * tau), tau / P], axis=1)
-    units: np.ndarray = np.maximum(np.sqrt(12 * _LOST**2 * np.maximum(fall, 0)[:, None] * squares), _LEAST_UNIT)
-    return units
+def _units(P: int, step: Step, scale: np.ndarray) -> np.ndarray:
+    """Return the units (agents, 3), about, of trial points, of trackers, and of products with the curvature.
+
+    Rounding products to theirs moves M by 2-norms of tau / 8.
+    """
+    count, fall, tau = max(1, min(curvature.DIRECTIONS, P)), np.maximum(step.fall, 0), step.tau
+    points, trackers = (np.sqrt(12 * _LOST**2 * fall * x) for x in (1 / (scale + P * tau), tau / P))
+    return np.stack([points, trackers, _ROUGH * np.sqrt(12) / (np.sqrt(P) + np.sqrt(count)) * tau], axis=1)
 
 
-def _unit(products: np.ndarray, tau: np.ndarray) -> np.ndarray:
-    """Return the units (agents,) of products (agents, P, count): rounding to these moves M by 2-norms of tau / 8."""
-    _, P, count = products.shape
-    unit: np.ndarray = np.maximum(_ROUGH * np.sqrt(12) / (np.sqrt(P) + np.sqrt(count)) * tau, _LEAST_UNIT)
-    return unit
+def _agreed(network: Network, units: np.ndarray) -> np.ndarray:
+    """Return the grid (agents, 3): the least units of points and products at the start, and for trackers their product."""
+    known = np.where(units > 0, units, np.inf)
+    points, products = (network.flooding.minimum(0, 0, known[:, k]) for k in (0, 2))
+    grid = np.array([points, points * products, products])
+    return np.tile(np.where(np.isfinite(grid) & (grid > 0), grid, 1.0), (len(units), 1))
+
+
+def _on(grid: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Return multiples of ``grid`` by powers of two, from 0.42 to 0.84 ``units``: finer ones hold all coarser ones.
+
+    So a number that was sent is not rounded again, by whomever, and the power does not depend on the last bit of a unit.
+    """
+    powers = np.floor(np.log2(np.maximum(units, _LEAST_UNIT) / grid) - 0.25).astype(int)
+    found: np.ndarray = np.ldexp(grid, powers)
+    return found

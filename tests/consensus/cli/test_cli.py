@@ -295,7 +295,7 @@ def test_losses_of_classes_have_as_many_outputs_as_they_need(tmp_path):
     [
         (
             "[[solver]]",
-            r'line 23: \[\[solver\]\] needs a kind, such as kind = "NEXT"; without any \[\[solver\]\] AdaptiveNEXT runs',
+            r'line 23: \[\[solver\]\] needs a kind, such as kind = "NEXT"; without any \[\[solver\]\] Auto runs',
         ),
         ('[[solver]]\nlabel = "mine"', r"line 23: \[\[solver\]\] needs a kind"),
         (

@@ -58,7 +58,7 @@ def test_what_is_outside_is_refused_before_anything_is_read_or_written(places, o
 def test_an_allowed_folder_is_read_and_written(places):
     path = settings(places, "~/data.csv", (places / "outside" / "out").as_posix())
     main(["run", str(path), "--allow", "~"])
-    assert (places / "outside" / "out" / "adaptivenext.npz").exists()
+    assert (places / "outside" / "out" / "auto.npz").exists()
 
 
 def test_what_is_inside_is_no_concern(places):

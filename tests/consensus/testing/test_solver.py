@@ -11,7 +11,7 @@ from consensus.engines import Processes
 from consensus.testing import check_solver
 
 # In double by design: what AdaptiveNEXT judges its steps and averages by, and all that is made of exact sums over a tree.
-DOUBLE = {"local", "pace.apart", "sent", "total", "gradient", "direction", "pairs.steps", "pairs.changes"}
+DOUBLE = {"local", "pace.apart", "sent", "total", "gradient", "direction", "pairs.steps", "pairs.changes", "grid"}
 DOUBLE |= {"step.fall", "step.tau", "step.refused", "step.tries", "plan.steps", "plan.step_units", "plan.units"}
 DOUBLE |= {f"known.{name}" for name in ("total", "scalars", "promised", "directions", "products", "noise")}
 TURN = {"smooth": ["L2"], "prox": ["L1", "box", "groups", "SCAD"], "prox_jvp": ["L1", "ball", "logarithms"]}
@@ -19,7 +19,7 @@ TURN = {"smooth": ["L2"], "prox": ["L1", "box", "groups", "SCAD"], "prox_jvp": [
 
 def arguments(name):
     tree = SOLVERS[name].needs.tree
-    return OTHER.get(name, (None, None)), {"double": DOUBLE if tree or name == "adaptive" else ()}
+    return OTHER.get(name, (None, None)), {"double": DOUBLE if tree or name in ("adaptive", "auto") else ()}
 
 
 def test_every_solver_is_tried():

@@ -1,0 +1,170 @@
+"""Auto: the solver that a problem and a network suit."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from consensus import _checks
+from consensus.communication.network import Network
+from consensus.problems import BaseProblem
+from consensus.solvers.adaptive import AdaptiveNEXT
+from consensus.solvers.base import Solver, settled
+from consensus.solvers.bounds import gap, spread
+from consensus.solvers.check import check_needs
+from consensus.solvers.needs import Needs, needs_of
+from consensus.solvers.nids import NIDS
+from consensus.solvers.opapc import OPAPC
+from topologies.schedules import ScheduleLike, is_static
+
+_NEAR = 5  # exchanges between any two agents: AdaptiveNEXT averages well in a few rounds
+_CONDITION = 1e3  # L / mu, at most, for methods by gradients alone
+_AHEAD = 3.0  # L / mu over chi, from which OPAPC is ahead of NIDS
+_EXACT = 2000  # agents, whose distances are all computed
+_LOGGER = logging.getLogger("consensus")
+
+
+@dataclass(frozen=True)
+class Auto(Solver):
+    """The default of :func:`consensus.solve`: a method without anything to tune, chosen by the problem and the network.
+
+    ``prepared(problem, network)``, which ``solve`` calls, takes the first row that holds, checks that the method fits, and logs
+    one line. With L the largest Lipschitz constant of the agents' gradients, mu the least of their moduli of strong convexity,
+    ``chi = (1 - lmin(W)) / (1 - rho(W))``, and d the number of exchanges between the two agents that are farthest apart:
+
+    =============================================================  ====================================
+    the network changes, loses messages, or is directed            :class:`consensus.solvers.AdaptiveNEXT`
+    d is at most 5                                                 AdaptiveNEXT
+    costs or r are not known to be convex, or L is not known       AdaptiveNEXT
+    L / mu is above 1000, or mu = 0                                AdaptiveNEXT
+    r is smooth, and L / mu above 3 chi                            :class:`consensus.solvers.OPAPC`
+    otherwise                                                      :class:`consensus.solvers.NIDS`
+    =============================================================  ====================================
+
+    Steps of OPAPC and NIDS are those of their theory. The rows are justified by measurements: ``docs/solvers.md``.
+
+    Parameters
+    ----------
+    solver : Solver, optional
+        The method chosen, None until then.
+    why : str
+        The reason.
+
+    References
+    ----------
+    Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016, for AdaptiveNEXT; those of OPAPC and
+    NIDS are in their docstrings.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> rng = np.random.default_rng(0)
+    >>> shards = consensus.partition(rng.standard_normal((200, 3)), rng.standard_normal(200), agents=20)
+    >>> problem = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+    >>> for graph in (topologies.ring(20), topologies.star(20)):
+    ...     print(consensus.solve(problem, graph, rounds=5).solver)
+    Auto(NIDS(step_size=0.328944), why='convex, 10 exchanges across, L/mu = 17.9 <= 123 = 3 chi')
+    Auto(AdaptiveNEXT(), why='exchanges across the network: 2 <= 5')
+    """
+
+    solver: Solver | None = None
+    why: str = ""
+
+    sends = "as the method chosen"
+
+    def __post_init__(self) -> None:
+        if self.solver is not None:
+            _checks.solver(self.solver)
+
+    def __repr__(self) -> str:
+        return "Auto()" if self.solver is None else f"Auto({self.solver!r}, why={self.why!r})"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(mixing="column stochastic", counts_exchanges=True) if self.solver is None else needs_of(self.solver)
+
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
+        _checks.problem(problem)
+        _checks.schedule(network, "network")
+        solver, why = (self.solver, self.why) if self.solver is not None else chosen(problem, network)
+        check_needs(solver, problem, network)
+        ready = replace(self, solver=solver.prepared(problem, network), why=why)
+        if self.solver is None:
+            _LOGGER.info("no solver given: %s, because %s", type(solver).__name__, why)
+        return ready
+
+    @property
+    def _method(self) -> Solver:
+        return settled(self.solver, "solver")
+
+    @property
+    def exchanges_a_round(self) -> float | None:
+        """Those of the method."""
+        return None if self.solver is None else self.solver.exchanges_a_round
+
+    @property
+    def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
+        """Those of the method."""
+        return MappingProxyType({}) if self.solver is None else self.solver.history_columns
+
+    def report(self, state: Any) -> np.ndarray:  # noqa: ANN401
+        return self._method.report(state)
+
+    def width(self, problem: BaseProblem) -> int:
+        return self._method.width(problem)
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401
+        return self._method.init(problem, w)
+
+    def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:  # noqa: ANN401
+        return self._method.step(problem, network, state)
+
+
+def chosen(problem: BaseProblem, network: ScheduleLike) -> tuple[Solver, str]:
+    """Return the method of the first row of :class:`Auto` that holds, and why."""
+    adaptive = AdaptiveNEXT()
+    if not is_static(network):
+        return adaptive, "the network may change or lose messages"
+    W = sparse.csr_array(network.weights(network.key(0)))
+    if abs(W - W.T).max() > 1e-12 or abs(W.sum(axis=1) - 1).max() > 1e-9:
+        return adaptive, "the mixing matrix is not symmetric and doubly stochastic"
+    across = _across(W)
+    if across is None:
+        return adaptive, "the graph is not connected"
+    if across <= _NEAR:
+        return adaptive, f"exchanges across the network: {across} <= {_NEAR}"
+    try:
+        moduli, limits = problem.strong_convexity(), problem.lipschitz()
+    except TypeError:
+        return adaptive, "the costs are not known to be convex, or Lipschitz constants are not known"
+    mu, L = float(moduli.min()), float(limits.max())
+    if mu < 0:
+        return adaptive, "the regularizer is not convex"
+    condition = L / mu if mu > 0 else np.inf
+    if not condition <= _CONDITION:
+        return adaptive, f"L/mu = {condition:.3g} > {_CONDITION:.0f}"
+    known = f"convex, {across} exchanges across, L/mu = {condition:.3g}"
+    if not getattr(problem.regularizer, "smooth", False):
+        return NIDS(), f"{known}, nonsmooth regularizer"
+    bound = _AHEAD * spread(network) / gap(network)
+    return (OPAPC(), f"{known} > {bound:.3g} = 3 chi") if condition > bound else (NIDS(), f"{known} <= {bound:.3g} = 3 chi")
+
+
+def _across(W: sparse.csr_array) -> int | None:
+    """Return the largest distance between two agents, of many a bound from below by two searches; None if not connected."""
+    edges = (W != 0).astype(np.int8)
+
+    def distances(first: int | None) -> np.ndarray:
+        found: np.ndarray = csgraph.shortest_path(edges, "D", directed=False, unweighted=True, indices=first)
+        return found
+
+    if edges.shape[0] <= _EXACT:
+        largest = distances(None).max()
+    else:
+        largest = distances(int(distances(0).argmax())).max()
+    return int(largest) if np.isfinite(largest) else None

@@ -1,0 +1,130 @@
+"""Auto: which method runs where, that it is that method's run, and where it says so."""
+
+import logging
+import re
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import consensus
+import topologies
+from consensus.engines import Processes
+from consensus.solvers import NIDS, OPAPC, AdaptiveNEXT, Auto, Gossip
+from consensus.testing.threads import Threads
+
+AGENTS = 16
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((AGENTS * 12, 4))
+Y = X @ np.arange(4.0) + 0.3 * RNG.standard_normal(len(X))
+RING, STAR = topologies.ring(AGENTS), topologies.star(AGENTS)
+CIRCLE = nx.cycle_graph(AGENTS, create_using=nx.DiGraph)
+
+
+def problem(regularizer=None, model=None, loss=None, scale=1.0, scheme="sorted"):
+    shards = consensus.partition(X * np.r_[scale, 1, 1, 1], Y if loss is None else (Y > 0).astype(float), AGENTS, scheme)
+    return consensus.Problem(
+        model or consensus.Linear(4), loss or consensus.SquaredLoss(), shards, regularizer or consensus.L2(0.1)
+    )
+
+
+def functions(**known):
+    c = RNG.standard_normal((AGENTS, 3))
+    return consensus.Problem.from_functions(
+        lambda w, rows: np.square(w - c[rows]).sum(axis=1),
+        lambda w, rows: 2 * (w - c[rows]),
+        agents=AGENTS,
+        parameters=3,
+        **known,
+    )
+
+
+LOGISTIC = consensus.LogisticLoss()
+ROWS = {
+    "near": (problem(), STAR, AdaptiveNEXT, "exchanges across the network: 2 <= 5"),
+    "changing": (problem(), topologies.RandomEdges(RING, 0.5, seed=0), AdaptiveNEXT, "the network may change or lose messages"),
+    "directed": (problem(), CIRCLE, AdaptiveNEXT, "the mixing matrix is not symmetric and doubly stochastic"),
+    "not convex": (problem(model=consensus.MLP([4, 3, 1])), RING, AdaptiveNEXT, "the costs are not known to be convex, or"),
+    "SCAD": (problem(consensus.regularizers.SCAD(0.1)), RING, AdaptiveNEXT, "the regularizer is not convex"),
+    "functions": (functions(lipschitz=2.0), RING, AdaptiveNEXT, "the costs are not known to be convex, or"),
+    "no modulus": (problem(consensus.L2(0.0), loss=LOGISTIC), RING, AdaptiveNEXT, "L/mu = inf > 1000"),
+    "scales": (problem(scale=1e3), RING, AdaptiveNEXT, r"L/mu = [0-9.e+]+ > 1000"),
+    "smooth": (
+        problem(consensus.L2(0.01), loss=LOGISTIC),
+        RING,
+        OPAPC,
+        r"convex, 8 exchanges across, L/mu = [0-9.]+ > 78\.8 = 3 chi",
+    ),
+    "well conditioned": (problem(), RING, NIDS, r"convex, 8 exchanges across, L/mu = [0-9.]+ <= 78\.8 = 3 chi"),
+    "nonsmooth": (
+        problem(consensus.L1(0.05), scheme="iid"),
+        RING,
+        NIDS,
+        r"convex, 8 exchanges across, L/mu = [0-9.e+]+, nonsmooth regularizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_each_row_of_the_table(name, caplog):
+    p, network, kind, why = ROWS[name]
+    caplog.set_level(logging.INFO, "consensus")
+    result = consensus.solve(p, network, rounds=12, record_every=3)
+    assert type(result.solver) is Auto
+    assert type(result.solver.solver) is kind
+    assert re.match(why, result.solver.why)
+    assert repr(result.solver) == f"Auto({result.solver.solver!r}, why={result.solver.why!r})"
+    lines = [record.getMessage() for record in caplog.records if "no solver given" in record.getMessage()]
+    assert lines == [f"no solver given: {kind.__name__}, because {result.solver.why}"]
+    named = consensus.solve(p, network, kind(), rounds=12, record_every=3)
+    np.testing.assert_array_equal(result.w, named.w)
+    assert list(result.history) == list(named.history)
+    for column in set(result.history) - {"seconds"}:
+        np.testing.assert_array_equal(result.history[column], named.history[column])
+
+
+@pytest.mark.parametrize("name", ["near", "smooth", "nonsmooth"])
+def test_the_same_bits_on_other_engines_and_when_resumed(name, tmp_path, forked):
+    p, network, *_ = ROWS[name]
+    whole = consensus.solve(p, network, rounds=12)
+    for engine in (Processes(2), Threads(3)):
+        np.testing.assert_array_equal(consensus.solve(p, network, rounds=12, engine=engine).w, whole.w)
+    file = tmp_path / "run"
+    consensus.solve(p, network, rounds=5, checkpoint=file)
+    np.testing.assert_array_equal(consensus.solve(p, network, rounds=12, resume=file).w, whole.w)
+
+
+def test_a_checkpoint_names_what_was_chosen(tmp_path):
+    file = tmp_path / "run"
+    consensus.solve(ROWS["smooth"][0], RING, rounds=3, checkpoint=file)
+    with pytest.raises(ValueError, match=r"solver: Auto\(OPAPC\(.* there, Auto\(NIDS\(.* here"):
+        consensus.solve(ROWS["well conditioned"][0], RING, rounds=6, resume=file)
+
+
+def test_it_chooses_once_and_goes_into_no_wrapper():
+    p, schedule = problem(), topologies.Static(STAR)
+    ready = Auto().prepared(p, schedule)
+    assert ready.prepared(p, schedule) == ready
+    with pytest.raises(TypeError, match="solver is not known yet"):
+        Auto().init(p, np.zeros((AGENTS, 5)))
+    with pytest.raises(TypeError, match="Auto finds its exchanges by itself"):
+        Gossip(Auto(), 2)
+
+
+def test_two_parts_and_many_agents():
+    parts = nx.disjoint_union(topologies.ring(8), topologies.ring(8))
+    with pytest.warns(UserWarning, match="never"):
+        result = consensus.solve(problem(), parts, rounds=2)
+    assert result.solver.why == "the graph is not connected"
+    many = 2100
+    c = np.zeros((many, 1))
+    p = consensus.Problem.from_functions(
+        lambda w: np.square(w - c).sum(axis=1), lambda w: 2 * (w - c), agents=many, parameters=1
+    )
+    assert Auto().prepared(p, topologies.Static(topologies.star(many))).why == "exchanges across the network: 2 <= 5"
+    assert "not known to be convex" in Auto().prepared(p, topologies.Static(topologies.ring(many))).why
+
+
+def test_estimators_take_it():
+    model = consensus.estimators.NetworkRegressor((), agents=AGENTS, network="ring", random_state=0).fit(X, Y)
+    assert model.score(X, Y) > 0.9
