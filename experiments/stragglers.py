@@ -25,13 +25,13 @@ CLOCKS = {  # how one agent of so many is slow, and what becomes of messages
 }
 ROUNDS = {"one slow agent": SLOW, "slow, late, lost": 3 * SLOW}  # seconds of a round, about: runs are as long by the clock
 ADAPTIVE = "AdaptiveNEXT"  # sets no level: it ends in other, often lower, minima
-STEP, TAU = Axis("step", (0.2, 0.4), most=1.0), Axis("tau", (0.01, 0.02), least=1e-4)
+STEP = Axis("step", (0.2, 0.4), most=1.0)
 GRADIENT = (Axis("step", (0.5, 1.0)),)
 FAMILIES = {  # the first two are those of the quadratics, in the same colours
-    "NEXT without rounds, full": Family(lambda step: ASYSONATA(FullLinearization(1 / step), 1.0), (Axis("step", (8.0, 16.0)),)),
+    "NEXT without rounds, full": Family(lambda step: ASYSONATA(FullLinearization(1 / step), 1.0), (Axis("step", (1.0, 2.0)),)),
     "NEXT, full": Family(lambda step: NEXT(FullLinearization(1 / step), 1.0), GRADIENT),
     "NEXT without rounds": Family(
-        lambda tau, step: ASYSONATA(PartialLinearization(tau, curvature="local"), step), (TAU, STEP), "partial"
+        lambda tau, step: ASYSONATA(PartialLinearization(tau), step), (Axis("tau", (0.08, 0.16), least=8e-4), STEP), "partial"
     ),
     "NEXT": Family(
         lambda tau, step: NEXT(PartialLinearization(tau), step), (Axis("tau", (0.1, 0.2), least=1e-4), STEP), "partial"

@@ -57,7 +57,7 @@ class ASYSONATA(AsynchronousSolver):
 
         h = z_i + sum_j C_ij (rho^_j - seen_ij) + grad f_i(x_i) - (grad f_i at the wake before),    seen_ij = rho^_j
         rho_i <- rho_i + h,    z_i = C_ii h
-        x~ = argmin_x  f~_i(x; x_i) + (z_i - grad f_i(x_i)) . (x - x_i)
+        x~ = argmin_x  f~_i(x; x_i) + (A z_i - grad f_i(x_i)) . (x - x_i)
         v_i = x_i + alpha (x~ - x_i),                    x_i <- R_ii v_i + sum_j R_ij v^_j,    and sends (v_i, rho_i).
 
     These are the paper's three steps; a wake begins with the tracker's, so that the gradient is computed before messages are
@@ -66,15 +66,17 @@ class ASYSONATA(AsynchronousSolver):
 
         sum_i z_i + sum over arcs C_ij (rho_j - seen_ij) = sum_i grad f_i,    with the last gradient of each agent.
 
-    z_i is a share of the *sum* of gradients, about 1/A of it. The graph is static and strongly connected; every agent keeps
+    z_i is a share of the *sum* of gradients, about 1/A of it. The local step takes A z_i, as :class:`consensus.solvers.NEXT`
+    and :class:`consensus.solvers.SONATA` do, so that a surrogate means the same in all three; the paper's takes z_i: its tau is
+    this one divided by A. The graph is static and strongly connected; every agent keeps
     waking, and of so many messages along an arc one arrives. Then a constant, small alpha converges R-linearly on strongly
     convex costs, and to stationary points of nonconvex ones at a sublinear rate.
 
     Parameters
     ----------
     surrogate : FullLinearization, PartialLinearization or Blocks
-        Convex models f~_i of the costs, r linearised; ``FullLinearization(tau)`` is a gradient step of alpha / tau.
-        ``PartialLinearization(tau, curvature="local")`` has the curvature that goes with z_i.
+        Convex models f~_i of the costs, r linearised, with the settings that they have in NEXT; ``FullLinearization(tau)`` is
+        a gradient step of alpha / tau on U.
     step_size : float or rule
         Step alpha, in (0, 1]; a rule is one of the agent's own wakes.
     local : Exact or CVXPYSolver, optional
@@ -108,7 +110,7 @@ class ASYSONATA(AsynchronousSolver):
     >>> problem = consensus.Problem.from_functions(value, lambda w, rows: 2 * (w - centres[rows]), agents=5, parameters=1)
     >>> graph = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)])
     >>> late = Simulated(compute=(0.5, 1.5), delay=(0.0, 3.0), loss=0.2)
-    >>> result = consensus.solve(problem, graph, ASYSONATA(FullLinearization(tau=2.0), 0.3), rounds=1000, engine=late)
+    >>> result = consensus.solve(problem, graph, ASYSONATA(FullLinearization(tau=10.0), 0.3), rounds=1000, engine=late)
     >>> result.w.round(6).ravel()
     array([2., 2., 2., 2., 2.])
     """
@@ -181,10 +183,11 @@ class ASYSONATA(AsynchronousSolver):
         batch = None if self.batch is None else draw(self.batch, problem, int(wakes[0]))
         model = self.surrogate.at(problem if batch is None else problem.sampled(batch), x, gradient)
         problem.work.solves += 1
+        total = problem.network_size * z
         if isinstance(model, ProximalModel):
-            return x - z / model.tau
+            return x - total / model.tau
         try:
-            best, iterations = self._solver.solve(model, z - gradient, _NOTHING, best, self.tolerance)
+            best, iterations = self._solver.solve(model, total - gradient, _NOTHING, best, self.tolerance)
         except LocalSolveError as error:
             raise LocalSolveError(f"at its wake {int(wakes[0]) + 1}, {error}") from error
         problem.work.iterations += int(iterations.sum())

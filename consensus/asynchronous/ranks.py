@@ -68,7 +68,7 @@ class AsyncMPI(MPI):
     >>> centres = np.arange(5.0)[:, None]
     >>> value = lambda w, rows: ((w - centres[rows]) ** 2).sum(axis=1)
     >>> problem = consensus.Problem.from_functions(value, lambda w, rows: 2 * (w - centres[rows]), agents=5, parameters=1)
-    >>> solver = ASYSONATA(FullLinearization(tau=2.0), 0.3)
+    >>> solver = ASYSONATA(FullLinearization(tau=10.0), 0.3)
     >>> result = consensus.solve(problem, nx.cycle_graph(5), solver, rounds=300, engine=AsyncMPI(), record_every=300)
     >>> result.mean.round(4).tolist()  # on one rank, as without mpiexec
     [2.0]

@@ -28,7 +28,7 @@ def main():
     problem = consensus.Problem(
         consensus.Linear(FEATURES), consensus.SquaredLoss(), shards(AGENTS, SAMPLES, FEATURES), consensus.L2(1e-3)
     )
-    network, solver = graph(AGENTS, 0), ASYSONATA(FullLinearization(1.0), STEP)
+    network, solver = graph(AGENTS, 0), ASYSONATA(FullLinearization(float(AGENTS)), STEP)
     floor = np.median([arithmetic(AGENTS, problem.parameters, network) for _ in range(options.repeats)])
     print(f"linear model of {FEATURES} features, {SAMPLES} samples an agent, {options.events:,} events")
     print(f"{'the arithmetic in NumPy, agents in turn':42} {floor * 1e6:6.1f} us an event")

@@ -18,7 +18,7 @@ WORK = 5e-3  # seconds that an agent takes for a gradient, the slow one SLOW tim
 SIMULATED, REAL = "simulated clock", "real processes"
 WITHOUT, WITH = "NEXT without rounds, full", "NEXT, full"
 FAMILIES = {
-    WITHOUT: Family(lambda step: ASYSONATA(FullLinearization(1 / step), 1.0), (Axis("step", (1.0, 2.0), factor=2**0.5),)),
+    WITHOUT: Family(lambda step: ASYSONATA(FullLinearization(1 / step), 1.0), (Axis("step", (0.125, 0.25), factor=2**0.5),)),
     WITH: Family(lambda step: NEXT(FullLinearization(1 / step), 1.0), (Axis("step", (0.05, 0.1), factor=2**0.5),)),
 }
 LEVELS = {"s to 1%": 1e-2, "s to 0.0001%": 1e-6}  # of the gap between the start and the optimum

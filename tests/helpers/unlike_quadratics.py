@@ -35,7 +35,7 @@ def quadratics(seed=0):
 
 
 H, B, QUADRATICS, OPTIMUM = quadratics()
-STEPS = ASYSONATA(FullLinearization(tau=L), 0.4)
+STEPS = ASYSONATA(FullLinearization(tau=AGENTS * L), 0.4)
 LATE = Simulated(delay=(0.0, 10.0), loss=0.3)
 
 

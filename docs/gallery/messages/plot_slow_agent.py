@@ -40,7 +40,7 @@ runs = {
         record_every=2,
     ).history,
     "without rounds": consensus.solve(
-        problem, arcs, ASYSONATA(FullLinearization(20.0), 1.0), rounds=1000, engine=clock, record_every=20
+        problem, arcs, ASYSONATA(FullLinearization(160.0), 1.0), rounds=1000, engine=clock, record_every=20
     ).history,
 }
 ax = consensus.plotting.convergence(runs, "stationarity", "clock")

@@ -30,7 +30,7 @@ from consensus import Minibatches
 from consensus.asynchronous import ASYSONATA, Simulated
 from consensus.errors import LocalSolveError
 from consensus.local import CVXPYSolver, Exact
-from consensus.solvers import NEXT
+from consensus.solvers import NEXT, SONATA
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 
@@ -65,7 +65,9 @@ def test_sums_are_kept_at_every_event_under_any_delay_and_loss(compute, delay, l
 
 def test_sums_are_kept_with_batches():
     whole = problem(scheme="iid")
-    running = events(ASYSONATA(FullLinearization(20.0), 0.1, batch=3), Simulated(delay=(0.0, 5.0), loss=0.3), whole, CIRCLE)
+    running = events(
+        ASYSONATA(FullLinearization(SIX * 20.0), 0.1, batch=3), Simulated(delay=(0.0, 5.0), loss=0.3), whole, CIRCLE
+    )
     for _ in range(100):
         before = running.state.w.copy()
         woke = running.advance(2)
@@ -104,15 +106,26 @@ def test_it_is_exact_under_delays_and_losses(simulated):
 @pytest.mark.slow
 def test_twice_the_step_is_too_much_for_such_delays():
     result = consensus.solve(
-        QUADRATICS, GRAPH, ASYSONATA(FullLinearization(tau=L), 0.8), rounds=4000, engine=LATE, record_every=1000
+        QUADRATICS, GRAPH, ASYSONATA(FullLinearization(tau=AGENTS * L), 0.8), rounds=4000, engine=LATE, record_every=1000
     )
     assert abs(result.w - OPTIMUM).max() > 1e-3
 
 
+@pytest.mark.parametrize("surrogate", [FullLinearization(tau=AGENTS * L), FullLinearization(tau=2 * AGENTS * L)], ids=str)
+def test_a_surrogate_means_what_it_means_in_rounds(surrogate):
+    """The sum of the costs has the modulus A L: its tau, and the step, are those of SONATA."""
+    rounds = consensus.solve(
+        QUADRATICS, topologies.Static(GRAPH, weights=topologies.push), SONATA(surrogate, 0.4), rounds=400, record_every=400
+    )
+    wakes = consensus.solve(QUADRATICS, GRAPH, ASYSONATA(surrogate, 0.4), rounds=400, engine=Simulated(), record_every=400)
+    for result in (rounds, wakes):
+        assert abs(result.w - OPTIMUM).max() < 1e-9
+
+
 def test_with_batches_the_surrogate_is_of_the_wakes_own_samples():
-    """Of a linear model and squared losses it is the cost itself, with tau / 2 |x - x_i|^2."""
+    """Of a linear model and squared losses it is the cost itself, A times over, with A tau / 2 |x - x_i|^2."""
     whole, rule, tau = problem(scheme="iid"), Minibatches(3), 0.7
-    solver = ASYSONATA(PartialLinearization(tau, curvature="local"), 0.1, batch=3, tolerance=1e-13)
+    solver = ASYSONATA(PartialLinearization(SIX * tau), 0.1, batch=3, tolerance=1e-13)
     running, steps = events(solver, Simulated((0.5, 1.5)), whole, CIRCLE), np.eye(whole.parameters)
     for _ in range(24):
         x, wakes = running.state.w.copy(), running.state.wakes.copy()
@@ -138,7 +151,7 @@ class Watched(Exact):
 
 
 def watched(local):
-    solver = ASYSONATA(PartialLinearization(0.5, curvature="local"), 0.2, local, batch=4)
+    solver = ASYSONATA(PartialLinearization(3.0), 0.2, local, batch=4)
     return events(solver, Simulated(), problem(scheme="iid"), CIRCLE)
 
 
@@ -175,7 +188,7 @@ def test_a_neighbour_counts_with_its_start_until_it_is_heard():
 @pytest.mark.parametrize("regularizer", [pytest.param(None, marks=pytest.mark.slow), consensus.L2(0.1)], ids=str)
 def test_partial_linearization_of_a_linear_model_ends_at_the_optimum(regularizer):
     whole = problem(regularizer=regularizer)
-    solver = ASYSONATA(PartialLinearization(0.05, curvature="local"), 0.2)
+    solver = ASYSONATA(PartialLinearization(0.3), 0.2)
     result = consensus.solve(
         whole, CIRCLE, solver, rounds=1500, engine=Simulated((0.5, 1.5), (0.0, 2.0), 0.1), record_every=500
     )
@@ -192,15 +205,15 @@ def test_partial_linearization_of_a_network_ends_near_the_objective_of_rounds():
     whole = consensus.Problem(consensus.MLP([4, 6, 1]), consensus.SquaredLoss(), shards, consensus.L2(1e-3))
     rounds = NEXT(PartialLinearization(0.3), Diminishing(0.5, 0.005))
     expected = consensus.solve(whole, topologies.ring(8), rounds, rounds=1500, record_every=1500).history["objective"][-1]
-    solver, late = ASYSONATA(PartialLinearization(0.01, curvature="local"), 0.1), Simulated((0.5, 1.5), (0.0, 3.0), 0.2)
+    solver, late = ASYSONATA(PartialLinearization(0.08), 0.1), Simulated((0.5, 1.5), (0.0, 3.0), 0.2)
     result = consensus.solve(whole, GRAPH, solver, rounds=2500, engine=late, record_every=2500)
     assert result.history["objective"][-1] <= 1.02 * expected
 
 
 def test_a_local_solver_of_ones_own_is_called():
     whole = problem()
-    own = ASYSONATA(PartialLinearization(0.1, curvature="local"), 0.2, local=CVXPYSolver())
-    default = ASYSONATA(PartialLinearization(0.1, curvature="local"), 0.2)
+    own = ASYSONATA(PartialLinearization(0.6), 0.2, local=CVXPYSolver())
+    default = ASYSONATA(PartialLinearization(0.6), 0.2)
     ends = [consensus.solve(whole, CIRCLE, one, rounds=3, engine=Simulated(), start=np.ones(5)).w for one in (own, default)]
     np.testing.assert_allclose(*ends, atol=1e-5)
 
@@ -211,7 +224,7 @@ def test_weights_of_ones_own_on_two_graphs():
     for i in range(1, AGENTS):
         out[i, [i - 1, i]] = back[[i - 1, i], i] = 0.5
     both = nx.DiGraph([(i, i + 1) for i in range(AGENTS - 1)] + [(i + 1, i) for i in range(AGENTS - 1)])
-    solver = ASYSONATA(FullLinearization(tau=64 * L), 0.5, weights=(out, back))
+    solver = ASYSONATA(FullLinearization(tau=512 * L), 0.5, weights=(out, back))
     result = consensus.solve(QUADRATICS, both, solver, rounds=3000, engine=Simulated(delay=(0.0, 2.0)), record_every=3000)
     assert abs(result.w - OPTIMUM).max() < 1e-8
 
@@ -229,7 +242,7 @@ def test_the_weights_are_those_of_the_degrees():
 
 
 def test_a_rule_of_steps_goes_by_an_agent_s_own_wakes():
-    rule = ASYSONATA(FullLinearization(tau=L), Diminishing(0.4, 0.1))
+    rule = ASYSONATA(FullLinearization(tau=AGENTS * L), Diminishing(0.4, 0.1))
     running = events(rule, Simulated([1.0] * 7 + [10.0]))
     while running.number[-1] < 1:
         last = running.state.w[-1].copy()

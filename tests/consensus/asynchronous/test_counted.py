@@ -98,7 +98,7 @@ def task(solver, board, most, start, whole=QUADRATICS, graph=GRAPH):
 
 def test_a_worker_with_all_agents_is_the_loop_by_hand_and_ends_at_the_last_wake(monkeypatch):
     start = np.tile(np.arange(5) / 3, (AGENTS, 1))
-    solver = ASYSONATA(FullLinearization(L), 0.4)
+    solver = ASYSONATA(FullLinearization(AGENTS * L), 0.4)
     board = Board([start, np.zeros_like(start), start])
     own = task(solver, board, 12 * AGENTS, start)
     blocks = waking.Blocks  # each agent by itself, as with batches: it reads what those before it have sent
@@ -191,7 +191,7 @@ def of_rank(blocks, free=True, graph=LINES, whole=None):
     start = np.zeros((4, whole.parameters))
     ranks = SimpleNamespace(me=0, size=len(blocks), exchange=lambda *_: None, broadcast=lambda mine: mine)
     ranks.allgather_rows = lambda rows, sizes: np.zeros((sizes.sum(), *rows.shape[1:]))
-    return rank.AgentsOfRank(whole, ASYSONATA(FullLinearization(20.0), 0.1), arcs(graph), blocks, ranks, Line(free), start)
+    return rank.AgentsOfRank(whole, ASYSONATA(FullLinearization(80.0), 0.1), arcs(graph), blocks, ranks, Line(free), start)
 
 
 @pytest.mark.parametrize(("free", "lost"), [(False, [[2, 1], [4, 2]]), (True, [[0, 0], [0, 0]])])

@@ -67,7 +67,7 @@ def test_it_is_read_once_when_the_first_field_is_asked_for():
 
 @pytest.mark.parametrize(
     "solver",
-    [STEPS, ASYSONATA(PartialLinearization(0.1, curvature="local"), 0.2), RASGP(0.01), OverlapSGP(0.01), ADPSGD(0.01)],
+    [STEPS, ASYSONATA(PartialLinearization(0.6), 0.2), RASGP(0.01), OverlapSGP(0.01), ADPSGD(0.01)],
     ids=["full", "partial", "RASGP", "OverlapSGP", "ADPSGD"],
 )
 def test_the_gradient_is_computed_before_messages_are_read(solver):

@@ -41,9 +41,9 @@ def test_workers_end_at_the_optimum_and_count_what_they_do():
 @pytest.mark.parametrize("batch", [None, 3])
 def test_a_model_with_samples_in_shared_memory(batch):
     whole = problem(scheme="iid")
-    solver = ASYSONATA(FullLinearization(5.0), 0.5, batch=batch)
+    solver = ASYSONATA(FullLinearization(30.0), 0.5, batch=batch)
     if batch is None:
-        solver = ASYSONATA(PartialLinearization(0.05, curvature="local"), 0.2)
+        solver = ASYSONATA(PartialLinearization(0.3), 0.2)
     least = 1e-7 if batch is None else 0.1 * whole.stationarity(np.zeros(5))
 
     def near(info):
@@ -101,7 +101,7 @@ def test_a_slow_agent_holds_nobody_up():
     slow = consensus.Problem.from_functions(
         lambda w, rows: ((w - rows[:, None]) ** 2).sum(axis=1), gradient, agents=8, parameters=2
     )
-    result = consensus.solve(slow, GRAPH, ASYSONATA(FullLinearization(2.0), 0.2), rounds=150, engine=AsyncProcesses(4))
+    result = consensus.solve(slow, GRAPH, ASYSONATA(FullLinearization(16.0), 0.2), rounds=150, engine=AsyncProcesses(4))
     assert result.history["clock"][-1] < 0.5 * 150 * 0.2
     assert result.history["staleness"].max() > 0.1
 
@@ -115,7 +115,7 @@ def test_an_error_of_a_worker_is_raised_with_the_history():
     odd = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1) / 2, gradient, agents=8, parameters=2)
     with pytest.raises(RuntimeError, match="too small") as caught:
         consensus.solve(
-            odd, GRAPH, ASYSONATA(FullLinearization(1.0), 0.2), rounds=10**6, start=np.ones(2), engine=AsyncProcesses(2)
+            odd, GRAPH, ASYSONATA(FullLinearization(8.0), 0.2), rounds=10**6, start=np.ones(2), engine=AsyncProcesses(2)
         )
     assert caught.value.history.rows >= 1
 

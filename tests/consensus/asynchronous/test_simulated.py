@@ -201,7 +201,7 @@ def test_a_message_that_is_sent_again_takes_its_delay_each_time():
 
 
 SOLVERS = {
-    "ASYSONATA": ASYSONATA(FullLinearization(20.0), 0.1, batch=3),
+    "ASYSONATA": ASYSONATA(FullLinearization(120.0), 0.1, batch=3),
     "RASGP": RASGP(0.001, batch=3),
     "OverlapSGP": OverlapSGP(0.01, batch=3),
     "AsynchronousDGD": AsynchronousDGD(0.01, batch=3),
@@ -236,7 +236,7 @@ def test_a_batch_is_checked_before_anything_runs(name):
 @pytest.mark.parametrize("batch", [None, 3])
 @pytest.mark.parametrize("clock", ["uniform", "heavy"])
 def test_a_run_goes_on_from_a_checkpoint_with_equal_bits(tmp_path, clock, batch):
-    options = {"whole": problem(scheme="iid"), "graph": CIRCLE, "solver": ASYSONATA(FullLinearization(30.0), 0.1, batch=batch)}
+    options = {"whole": problem(scheme="iid"), "graph": CIRCLE, "solver": ASYSONATA(FullLinearization(180.0), 0.1, batch=batch)}
     whole = run(CLOCKS[clock], 40, record_every=5, **options)
     path = tmp_path / "run"
     run(CLOCKS[clock], 17, record_every=5, checkpoint=path, every=17, **options)
@@ -256,7 +256,7 @@ def test_float32_stays():
     rng = np.random.default_rng(0)
     shards = consensus.partition(rng.standard_normal((60, 4)).astype(np.float32), rng.standard_normal(60), AGENTS)
     whole = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.1))
-    for surrogate in (FullLinearization(30.0), PartialLinearization(0.5, curvature="local")):
+    for surrogate in (FullLinearization(180.0), PartialLinearization(3.0)):
         running = events(ASYSONATA(surrogate, 0.2), CLOCKS["uniform"], whole, CIRCLE)
         for _ in range(20):
             running.advance(4)
