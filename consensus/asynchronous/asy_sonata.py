@@ -183,7 +183,7 @@ class ASYSONATA(AsynchronousSolver):
         batch = None if self.batch is None else draw(self.batch, problem, int(wakes[0]))
         model = self.surrogate.at(problem if batch is None else problem.sampled(batch), x, gradient)
         problem.work.solves += 1
-        total = problem.network_size * z
+        total: np.ndarray = problem.network_size * z
         if isinstance(model, ProximalModel):
             return x - total / model.tau
         try:
