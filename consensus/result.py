@@ -19,6 +19,7 @@ from consensus.observe.observer import Observer
 from topologies import _names
 
 _FORMAT = "result 1"
+_RISE = 0.01  # of the start, by which a method without settings may be above it on its way
 _NOISE = 1e-6  # by which, relatively, a run that began at a stationary point may end above it
 
 
@@ -258,10 +259,19 @@ def finish(
 
 
 def warn_if_above(result: Result) -> None:
-    """Warn if a run ended above its start."""
+    """Warn if a run ended above its start, or if a method without settings was recorded above it by a hundredth."""
     objective = result.history["objective"]
-    if objective[-1] > objective[0] + _NOISE * abs(objective[0]):
+    first, last, sets_itself = objective[0], objective[-1], getattr(result.solver, "sets_itself", False)
+    ended = last > first + _NOISE * abs(first)
+    if ended and not sets_itself:
         _checks.warn(
-            f"{result.solver} ended above its start: the objective was {objective[0]:.6g} and is {objective[-1]:.6g} now. Take "
+            f"{result.solver} ended above its start: the objective was {first:.6g} and is {last:.6g} now. Take "
             "a smaller or a falling step, a larger tau or larger batches"
+        )
+    elif ended or (sets_itself and objective.max() > first + _RISE * abs(first)):
+        worst = int(objective.argmax())
+        _checks.warn(
+            f"{result.solver} {'ended' if ended else 'rose'} above its start: the objective was {first:.6g}, reached "
+            f"{objective[worst]:.6g} in round {result.history['round'][worst]}, and is {last:.6g} now. keep='objective' keeps "
+            "the best recorded point as result.best; another start=, or a solver with a small step_size=, may not rise"
         )

@@ -164,8 +164,9 @@ def solve(
     UnfinishedWarning
         At the first local solve that did not get as far as was asked; it names the agent, the residual, and what to change.
     UserWarning
-        If the network lacks what the solver's theory needs. If the objective at the end is above that at the start. If a
-        process keeps the others waiting for some seconds longer than usual: it is named, and the run goes on if it comes.
+        If the network lacks what the solver's theory needs. If the objective at the end is above that at the start, or if
+        that of a method without settings was recorded more than a hundredth above it. If a process keeps the others waiting for
+        some seconds longer than usual: it is named, and the run goes on if it comes.
 
     Notes
     -----

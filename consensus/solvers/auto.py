@@ -75,6 +75,7 @@ class Auto(Solver):
     solver: Solver | None = None
     why: str = ""
 
+    sets_itself = True
     sends = "as the method chosen"
 
     def __post_init__(self) -> None:

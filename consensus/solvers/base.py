@@ -64,6 +64,8 @@ class Solver(SolverDefaults, ABC):
         How many exchanges a round has, on average where chance decides; None if that is not known before a run.
     sends : str
         The vectors that an agent sends in a round, as ``"w, y"``, for :func:`consensus.solvers.table`.
+    sets_itself : bool
+        Whether the method has no settings to tune: a run that rises above its start on its way is warned of.
     default : str
         How a step or penalty that was not given is found, in a few words, for the table, too.
     history_columns : mapping of str to callable

@@ -34,6 +34,8 @@ class SolverDefaults:
         @property
         def secret(self) -> bool: ...
         @property
+        def sets_itself(self) -> bool: ...
+        @property
         def secure(self) -> Secure | None: ...
         @property
         def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]: ...
@@ -44,6 +46,7 @@ class SolverDefaults:
         sends = ""
         default = ""
         secret = False
+        sets_itself = False
         secure = None
         history_columns = MappingProxyType({})
 

@@ -117,6 +117,7 @@ class AdaptiveNEXT(Solver):
     needs = Needs(
         loss=("quadratic", "curvature_root"), mixing="column stochastic", counts_exchanges=True, deterministic=True, exact=True
     )
+    sets_itself = True
     sends = "mass, w, y, H O: rounded"
     history_columns = MappingProxyType(
         {"tau_least": np.min, "tau_largest": np.max, "exchanges_a_round": np.max, "tries": np.max}

@@ -114,3 +114,29 @@ def test_costs_without_slope_or_curvature(graph):
     w = consensus.solve(flat, graph, rounds=60, start=start).w
     np.testing.assert_allclose(w, np.tile(w[0], (AGENTS, 1)), rtol=0, atol=1e-9)
     assert ((start.min(axis=0) < w[0]) & (w[0] < start.max(axis=0))).all()
+
+
+def test_a_rise_above_the_start_is_warned_of_and_its_remedy_works():
+    """Phase retrieval near its saddle, the worst of 60 starts."""
+    r = np.random.default_rng(2)
+    Z, x = r.standard_normal((10, 12, 10)), r.standard_normal(10)
+    squares, start = np.square(Z @ x), 1e-4 * r.standard_normal(10)
+
+    def error(w):
+        u = np.einsum("anp,ap->an", Z, w)
+        return u, np.square(u) - squares
+
+    p = consensus.Problem.from_functions(
+        lambda w: np.square(error(w)[1]).sum(axis=1) / 480,
+        lambda w: np.einsum("an,anp->ap", error(w)[0] * error(w)[1], Z) / 120,
+        agents=10,
+        parameters=10,
+    )
+    graph = topologies.erdos_renyi(10, 0.5, seed=0)
+    with pytest.warns(UserWarning, match="rose above its start: the objective was") as caught:
+        result = consensus.solve(p, graph, rounds=60, record_every=1, start=start, keep="objective")
+    objective = result.history["objective"]
+    worst = int(objective.argmax())
+    assert f"reached {objective[worst]:.6g} in round {worst}, and is {objective[-1]:.6g} now" in str(caught[0].message)
+    assert objective[worst] > 1.01 * objective[0] > objective[-1]
+    assert p.objective(result.best.mean) == objective.min()
