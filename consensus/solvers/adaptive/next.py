@@ -175,7 +175,8 @@ class AdaptiveNEXT(Solver):
         d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, scale), weight, length)
         fall = judging.promise(r, w, d, slope)
         growth = np.where(pace.settled | (pace.length > 2), _GROWTH, _FALL)
-        most = np.maximum(growth * np.maximum(last.fall, found.fall), np.finfo(float).tiny)
+        before = np.maximum(last.fall, found.fall)  # zero until points have mixed, where all start at their own minimisers
+        most = np.where(before > 0, np.maximum(growth * before, np.finfo(float).tiny), np.inf)
         most = most if n else np.full(len(w), np.inf)
         if r.quadratic:
             length = length / np.sqrt(np.maximum(1, fall / most))
