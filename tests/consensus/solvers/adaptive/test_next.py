@@ -86,7 +86,9 @@ def test_no_byte_is_sent_that_is_not_counted(kind, schedule):
         shards, model = consensus.partition(X, y, AGENTS, "sorted", seed=0), consensus.Linear(4) if kind == "linear" else MLP
         p = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.01))
     engine = Counting()
-    result = consensus.solve(p, SCHEDULES[schedule], rounds=20, record_every=1, engine=engine, start=np.zeros(p.parameters))
+    result = consensus.solve(
+        p, SCHEDULES[schedule], AdaptiveNEXT(), rounds=20, record_every=1, engine=engine, start=np.zeros(p.parameters)
+    )
     found = [int(result.history[name][-1]) for name in ("exchanges", "messages", "floats", "bytes")]
     assert found == engine.network.sums.tolist()
     assert found[1] == len(engine.network.record)
@@ -97,7 +99,7 @@ def test_no_byte_is_sent_that_is_not_counted(kind, schedule):
 
 
 def test_work_and_choices_are_recorded():
-    history = consensus.solve(network_problem(), GRAPH, rounds=30, record_every=1).history
+    history = consensus.solve(network_problem(), GRAPH, AdaptiveNEXT(), rounds=30, record_every=1).history
     assert history["gradients"].tolist() == list(range(25, 56))  # twenty-four look for a length of the first step
     assert history["solves"].tolist() == list(range(31))
     solves = np.diff(history["iterations"])

@@ -8,6 +8,7 @@ from turns import in_turn, with_slow
 
 import consensus
 import topologies
+from consensus.solvers import AdaptiveNEXT
 
 P = 8
 NETWORKS = {name: SCHEDULES[name] for name in ("static", "random", "directed")}
@@ -34,7 +35,7 @@ def quadratics(regularizer=None, size=P):
 @pytest.mark.parametrize(("weight", "network"), in_turn([0.0, 0.5], NETWORKS, every=3))
 def test_quadratics_end_in_the_closed_form(weight, network):
     problem, hessian, right = quadratics(consensus.L2(weight))
-    result = consensus.solve(problem, NETWORKS[network], rounds=180, record_every=1)
+    result = consensus.solve(problem, NETWORKS[network], AdaptiveNEXT(), rounds=180, record_every=1)
     expected = np.linalg.solve(hessian + weight * np.eye(P), right)
     np.testing.assert_allclose(result.w, np.tile(expected, (AGENTS, 1)), rtol=0, atol=1e-10)
     objective = result.history["objective"]
@@ -55,7 +56,7 @@ def test_starts_where_no_own_cost_has_a_slope(network):
     def gradient(w):
         return np.einsum("apq,aq->ap", H, w - c)
 
-    result = consensus.solve(given(value, gradient), NETWORKS[network], start=c, rounds=180)
+    result = consensus.solve(given(value, gradient), NETWORKS[network], AdaptiveNEXT(), start=c, rounds=180)
     expected = np.linalg.solve(H.sum(axis=0), np.einsum("apq,aq->p", H, c))
     np.testing.assert_allclose(result.w, np.tile(expected, (AGENTS, 1)), rtol=0, atol=1e-9)
 
@@ -64,7 +65,7 @@ def test_starts_where_no_own_cost_has_a_slope(network):
 @pytest.mark.parametrize(("weight", "network"), in_turn([0.5, 3.0], NETWORKS, every=3))
 def test_quadratics_with_an_l1_meet_their_optimality_conditions(weight, network):
     problem, hessian, right = quadratics(consensus.L1(weight))
-    result = consensus.solve(problem, NETWORKS[network], rounds=300)
+    result = consensus.solve(problem, NETWORKS[network], AdaptiveNEXT(), rounds=300)
     w = result.mean
     slope, zero = hessian @ w - right, np.abs(w) < 1e-9
     assert (np.abs(slope[zero]) <= weight + 1e-9).all()
@@ -80,7 +81,7 @@ def test_a_nonconvex_smooth_sum(network):
     p = given(
         lambda w: np.log1p(np.square(w - c)).sum(axis=1), lambda w: 2 * (w - c) / (1 + np.square(w - c)), consensus.L2(0.05)
     )
-    result = consensus.solve(p, NETWORKS[network], rounds=260, record_every=1)
+    result = consensus.solve(p, NETWORKS[network], AdaptiveNEXT(), rounds=260, record_every=1)
     objective = result.history["objective"]
     assert result.history["stationarity"][-1] < 1e-9
     assert objective.max() <= objective[0] * (1 + 1e-12)
@@ -90,9 +91,9 @@ def test_a_nonconvex_smooth_sum(network):
 
 def test_least_squares_by_functions_end_where_the_model_does():
     model = problem("squared", consensus.L2(0.05))
-    known = consensus.solve(model, GRAPH, rounds=80)
+    known = consensus.solve(model, GRAPH, AdaptiveNEXT(), rounds=80)
     functions = given(model.value, model.gradient, consensus.L2(0.05), 5)
-    found = consensus.solve(functions, GRAPH, rounds=120, record_every=1, start=np.zeros(5))
+    found = consensus.solve(functions, GRAPH, AdaptiveNEXT(), rounds=120, record_every=1, start=np.zeros(5))
     np.testing.assert_allclose(found.w, known.w, rtol=0, atol=1e-10)
     # Neither curvature nor probes once both are known, until gradients differ by rounding alone.
     sent, messages = (np.diff(found.history[name])[10:60] for name in ("floats", "messages"))
@@ -103,7 +104,7 @@ def test_a_start_that_is_stationary_for_one_agent():
     """Its gradient is zero and says nothing of the curvature of its cost."""
     c = np.arange(AGENTS)[:, None] * np.ones((1, 3))
     p = given(lambda w: np.square(w - c).sum(axis=1), lambda w: 2 * (w - c), size=3)
-    result = consensus.solve(p, GRAPH, rounds=60, start=np.zeros(3))
+    result = consensus.solve(p, GRAPH, AdaptiveNEXT(), rounds=60, start=np.zeros(3))
     np.testing.assert_allclose(result.w, np.full((AGENTS, 3), 2.5), rtol=0, atol=1e-12)
 
 
@@ -111,7 +112,7 @@ def test_a_start_that_is_stationary_for_one_agent():
 def test_costs_without_slope_or_curvature(graph):
     flat = given(lambda w: np.zeros(len(w)), np.zeros_like, consensus.L2(0.0), 2)
     start = np.arange(12.0).reshape(6, 2)
-    w = consensus.solve(flat, graph, rounds=60, start=start).w
+    w = consensus.solve(flat, graph, AdaptiveNEXT(), rounds=60, start=start).w
     np.testing.assert_allclose(w, np.tile(w[0], (AGENTS, 1)), rtol=0, atol=1e-9)
     assert ((start.min(axis=0) < w[0]) & (w[0] < start.max(axis=0))).all()
 
@@ -134,7 +135,7 @@ def test_a_rise_above_the_start_is_warned_of_and_its_remedy_works():
     )
     graph = topologies.erdos_renyi(10, 0.5, seed=0)
     with pytest.warns(UserWarning, match="rose above its start: the objective was") as caught:
-        result = consensus.solve(p, graph, rounds=60, record_every=1, start=start, keep="objective")
+        result = consensus.solve(p, graph, AdaptiveNEXT(), rounds=60, record_every=1, start=start, keep="objective")
     objective = result.history["objective"]
     worst = int(objective.argmax())
     assert f"reached {objective[worst]:.6g} in round {worst}, and is {objective[-1]:.6g} now" in str(caught[0].message)

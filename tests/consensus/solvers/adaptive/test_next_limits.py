@@ -11,7 +11,7 @@ from turns import in_turn
 
 import consensus
 import topologies
-from consensus.solvers import GradientTracking
+from consensus.solvers import AdaptiveNEXT, GradientTracking
 
 NETWORKS = {name: schedule for name, schedule in SCHEDULES.items() if name != "directed"}
 PLAIN = consensus.Linear(4, bias=False)  # scikit-learn leaves the intercept out of its penalties
@@ -38,7 +38,7 @@ def known(name):
 @pytest.mark.parametrize(("name", "schedule"), in_turn(OPTIMA, NETWORKS, every=4))
 def test_scikit_learns_optimum(name, schedule):
     p, optimum = problem(*OPTIMA[name][:2], PLAIN), known(name)
-    result = consensus.solve(p, NETWORKS[schedule], rounds=90, tolerance=1e-12)
+    result = consensus.solve(p, NETWORKS[schedule], AdaptiveNEXT(), rounds=90, tolerance=1e-12)
     np.testing.assert_allclose(result.w, np.tile(optimum, (AGENTS, 1)), rtol=0, atol=1e-8)
     assert p.objective(result.mean) <= p.objective(optimum) + 1e-14
     assert result.history["stationarity"][-1] < 1e-9
@@ -49,7 +49,7 @@ def test_scikit_learns_optimum(name, schedule):
 @pytest.mark.parametrize(("loss", "schedule"), in_turn(["squared", "logistic", "huber", "classes"], NETWORKS, every=5))
 def test_scipys_optimum(loss, schedule):
     p = problem(loss, consensus.L2(0.01))
-    result = consensus.solve(p, NETWORKS[schedule], rounds=160, tolerance=1e-12)
+    result = consensus.solve(p, NETWORKS[schedule], AdaptiveNEXT(), rounds=160, tolerance=1e-12)
     np.testing.assert_allclose(result.w, np.tile(smooth_optimum(p), (AGENTS, 1)), rtol=0, atol=1e-8)
     assert result.history["stationarity"][-1] < 1e-9
 
@@ -65,23 +65,23 @@ def test_agents_whose_curvatures_differ_do_not_drift_apart():
     tangent = model.jacobian(start[None], x[None])[0]
     shards = consensus.partition(tangent, y, 10, seed=2)
     p = consensus.Problem(consensus.Linear(201, bias=False), consensus.SquaredLoss(), shards)
-    objective = consensus.solve(p, topologies.erdos_renyi(10, 0.3, seed=2), rounds=40, record_every=1, start=start).history[
-        "objective"
-    ]
+    objective = consensus.solve(
+        p, topologies.erdos_renyi(10, 0.3, seed=2), AdaptiveNEXT(), rounds=40, record_every=1, start=start
+    ).history["objective"]
     optimum = p.objective(np.linalg.lstsq(tangent, y, rcond=None)[0])
     assert objective[-1] - optimum < 1e-4 * (objective[0] - optimum)  # 2e-2 where tau does not grow, and rising
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_without_a_regularizer_it_is_least_squares(reduction):
-    result = consensus.solve(problem("squared", reduction=reduction), NETWORKS["static"], rounds=80)
+    result = consensus.solve(problem("squared", reduction=reduction), NETWORKS["static"], AdaptiveNEXT(), rounds=80)
     expected = np.linalg.lstsq(np.column_stack([X, np.ones(60)]), Y, rcond=None)[0]
     np.testing.assert_allclose(result.w, np.tile(expected, (AGENTS, 1)), rtol=0, atol=1e-10)
 
 
 def test_one_agent_alone():
     p = consensus.Problem(PLAIN, consensus.SquaredLoss(), consensus.partition(X, Y, 1), consensus.L2(0.1))
-    result = consensus.solve(p, topologies.complete(1), rounds=40)
+    result = consensus.solve(p, topologies.complete(1), AdaptiveNEXT(), rounds=40)
     np.testing.assert_allclose(result.w[0], known("ridge"), rtol=0, atol=1e-12)
     assert result.history["messages"][-1] == 0
 
@@ -110,7 +110,7 @@ LINEAR = {f"linear, {loss}": (loss, consensus.L2(0.01)) for loss in ("huber", "l
 @pytest.mark.parametrize("name", NONCONVEX)
 def test_a_network_ends_at_a_stationary_point(name):
     p = problem(*NONCONVEX[name])
-    result = consensus.solve(p, NETWORKS["static"], rounds=600, record_every=20, tolerance=1e-7)
+    result = consensus.solve(p, NETWORKS["static"], AdaptiveNEXT(), rounds=600, record_every=20, tolerance=1e-7)
     assert result.history["stationarity"][-1] < 1e-6
     assert result.history["disagreement"][-1] < 1e-6
     if p.regularizer.quadratic:
@@ -120,7 +120,7 @@ def test_a_network_ends_at_a_stationary_point(name):
 @pytest.mark.parametrize(("name", "schedule"), in_turn(NONCONVEX | LINEAR, NETWORKS, every=3))
 def test_the_objective_never_rises_above_its_start(name, schedule):
     p = problem(*(NONCONVEX | LINEAR)[name])
-    objective = consensus.solve(p, NETWORKS[schedule], rounds=25, record_every=1).history["objective"]
+    objective = consensus.solve(p, NETWORKS[schedule], AdaptiveNEXT(), rounds=25, record_every=1).history["objective"]
     # Where the loss has no curvature at the start, and links fail on a directed network, a first step may be too long.
     assert objective.max() <= (1.25 if (name, schedule) == ("linear, huber", "directed, failing") else 1.05) * objective[0]
     assert objective[-1] < 0.6 * objective[0]

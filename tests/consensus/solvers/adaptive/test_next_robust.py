@@ -7,7 +7,7 @@ from turns import in_turn
 
 import consensus
 import topologies
-from consensus.solvers import GradientTracking
+from consensus.solvers import AdaptiveNEXT, GradientTracking
 
 AGENTS, ROUNDS = 10, 60
 MLP = consensus.MLP([5, 8, 1])
@@ -32,9 +32,9 @@ def made(seed, loss="squared"):
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, *range(3, 12)))])
 def test_sorted_labels_on_a_ring_never_rise_above_their_start(seed):
     """While averages are rough agents follow their own data: with 1.2 for 0.8 one rises to 1.6 times its start."""
-    objective = consensus.solve(made(seed, "logistic"), GRAPHS["ring"], rounds=ROUNDS, record_every=1, seed=seed).history[
-        "objective"
-    ]
+    objective = consensus.solve(
+        made(seed, "logistic"), GRAPHS["ring"], AdaptiveNEXT(), rounds=ROUNDS, record_every=1, seed=seed
+    ).history["objective"]
     assert objective.max() <= objective[0]
 
 
@@ -44,7 +44,7 @@ def test_sorted_labels_on_a_ring_never_rise_above_their_start(seed):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_no_blow_up_and_ahead_of_gradient_tracking(seed, loss, graph):
     p, network = made(seed, loss), GRAPHS[graph]
-    result = consensus.solve(p, network, rounds=ROUNDS, seed=seed)
+    result = consensus.solve(p, network, AdaptiveNEXT(), rounds=ROUNDS, seed=seed)
     objective, exchanges = result.history["objective"], result.history["exchanges"][-1]
     assert objective.max() <= objective[0]
     assert objective[-1] == pytest.approx(objective.min(), rel=0.1)
@@ -62,7 +62,7 @@ def test_no_blow_up_and_ahead_of_gradient_tracking(seed, loss, graph):
 def test_agents_that_start_apart(size, graph):
     p = made(0)
     start = size * np.random.default_rng(0).standard_normal((AGENTS, p.parameters))
-    history = consensus.solve(p, GRAPHS[graph], rounds=ROUNDS, record_every=1, start=start).history
+    history = consensus.solve(p, GRAPHS[graph], AdaptiveNEXT(), rounds=ROUNDS, record_every=1, start=start).history
     assert history["objective"].max() <= 1.05 * max(history["objective"][0], np.mean([p.objective(w) for w in start]))
     assert history["objective"][-1] < 0.3
     assert history["disagreement"][-1] < 1e-2 * history["disagreement"][0]
@@ -91,7 +91,7 @@ def test_both_precisions_come_to_the_same_within_a_hundredth(name):
         shards = consensus.partition(X.astype(dtype), targets.astype(dtype), agents, "sorted", seed=0)
         problem = consensus.Problem(model, loss, shards, consensus.L2(0.02))
         start = 0.3 * np.random.default_rng(0).standard_normal(problem.parameters)
-        runs.append(consensus.solve(problem, schedule, rounds=25, record_every=1, start=start))
+        runs.append(consensus.solve(problem, schedule, AdaptiveNEXT(), rounds=25, record_every=1, start=start))
         assert runs[-1].w.dtype == dtype
     double, single = (run.history["objective"] for run in runs)
     assert double[-1] < 0.9 * double[0]

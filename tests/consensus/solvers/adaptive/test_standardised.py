@@ -33,7 +33,7 @@ def scaled(feature=1.0, target=1.0, shift=0.0, loss="squared"):
 )
 def test_data_far_from_standardised_are_named(settings, named):
     with pytest.warns(UserWarning, match="data far from standardised: " + named) as caught:
-        consensus.solve(scaled(**settings), GRAPH, rounds=0)
+        consensus.solve(scaled(**settings), GRAPH, AdaptiveNEXT(), rounds=0)
     (warning,) = caught
     assert "StandardScaler" in str(warning.message)
     assert warning.filename == __file__  # where solve was called
