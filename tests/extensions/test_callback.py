@@ -9,7 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "callbacks.md").read_text()
-STOPPING, BEST, TENSORBOARD, MLFLOW, WANDB, OPTUNA = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+OPTIONS, STOPPING, BEST, TENSORBOARD, MLFLOW, WANDB, OPTUNA = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+def test_options_in_two_objects_stop_where_a_rule_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(OPTIONS, {})
+    assert capsys.readouterr().out.startswith("objective <= 1e-06: it is")
 
 
 class Writer:
