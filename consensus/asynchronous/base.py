@@ -54,7 +54,7 @@ class AsynchronousSolver(SolverDefaults, ABC):
         As of a solver with rounds, with ``wakes=True``.
     adds : bool
         Whether the mailbox has the sums of all messages that arrived since the last wake, instead of the newest ones.
-    bears_losses : bool
+    tolerates_loss : bool
         Whether messages may be lost.
     pairs : bool
         Whether a wake is an event of two agents: the mailbox has the state of a random neighbour, the partner, in place of
@@ -93,7 +93,7 @@ class AsynchronousSolver(SolverDefaults, ABC):
     history_columns = COLUMNS
     exchanges_a_round = 1
     adds = False
-    bears_losses = True
+    tolerates_loss = True
     pairs = False
 
     def __post_init__(self) -> None:

@@ -70,7 +70,7 @@ class OverlapSGP(AsynchronousSolver):
     needs = Needs(regularizer="smooth", mixing="column stochastic", wakes=True)
     sends = "x, mass"
     adds = True
-    bears_losses = False
+    tolerates_loss = False
 
     def sends_at(self, wake: int) -> bool:
         return (wake + 1) % self.every == 0

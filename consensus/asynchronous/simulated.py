@@ -123,7 +123,7 @@ class Simulated(Engine):
         if isinstance(solver, Timed):
             return Stacked().run(problem, schedule, solver, begin, rounds, observer)
         waking, times = cast(AsynchronousSolver, solver), Timetable.of(self, schedule)
-        if times.loses and not waking.bears_losses:
+        if times.loses and not waking.tolerates_loss:
             raise ValueError(f"{type(solver).__name__} loses mass with each message: give loss=0, or take RASGP or ASYSONATA")
         events = Meetings if waking.pairs else Events
         return events.begun(problem, schedule, waking, times, begin).run(rounds, observer)

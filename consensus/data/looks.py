@@ -78,7 +78,6 @@ class Look(NamedTuple):
 DATES = {"M": Look("dates", "", "{0}.dt.dayofyear"), "m": Look("durations", "", "{0}.dt.total_seconds()")}  # by kind of dtype
 _N = r"[+-]?(?:\d+(?:[.,]\d+)*|[.,]\d+)"
 _MONEY = r"[$€£¥₹]|USD|EUR|GBP|CHF"
-_REPLACED = "{0}.str.replace({1}, regex=True).astype(float)"
 _DAY_FIRST = "pandas.to_datetime({0}, format='mixed', dayfirst=True).dt.dayofyear"  # or dayfirst=False
 _LOOKS = tuple(
     (re.compile(pattern), Look(what, option, frame))

@@ -13,7 +13,7 @@ from consensus import _checks, kernels
 from consensus.kernels import blas as _blas
 from consensus.models.activations import Activation
 from consensus.models.layout import NamedArray
-from consensus.models.linearization import FullLinearization, Linearized
+from consensus.models.linearization import JacobianProducts, Linearized
 
 
 class Layers(Protocol):
@@ -279,7 +279,7 @@ class Layered(Linearized):
     """
 
     features: Any  #: number of features of a sample, or its shape
-    _linearization: Callable[..., FullLinearization] = LayeredLinearization
+    _linearization: Callable[..., JacobianProducts] = LayeredLinearization
 
     def __init__(
         self,
@@ -372,7 +372,7 @@ class Layered(Linearized):
             pass
         return outputs
 
-    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, FullLinearization]:
+    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, JacobianProducts]:
         w, x = self._check(w, x)
         weights, inputs, outputs, kept = zip(*self._passed(w, x), strict=True)
         return outputs[-1], self._linearization(self, w, weights, inputs, kept[:-1])

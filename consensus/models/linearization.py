@@ -203,7 +203,7 @@ class _Recomputed:
         raise AttributeError(name)
 
 
-class FullLinearization(Linearization, Protocol):
+class JacobianProducts(Linearization, Protocol):
     """A linearization with the Jacobian and J J'."""
 
     def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
@@ -219,7 +219,7 @@ class Linearized:
     Subclasses define ``linearize`` and ``_predicted(w, x)``, the outputs alone, both for blocks of agents.
     """
 
-    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, FullLinearization]:
+    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, JacobianProducts]:
         """Return ``(f(w, x), linearization)``: one forward pass for all products with the Jacobian at w.
 
         For w (agents, P) and x (agents, samples, ...); the second is a :class:`consensus.models.Linearization`.

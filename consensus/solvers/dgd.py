@@ -11,7 +11,7 @@ from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, refuse_directions, steepest
-from consensus.solvers.directed import DirectedSolver
+from consensus.solvers.direction import DirectionSolver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
@@ -26,7 +26,7 @@ class DGDState(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class DGD(DirectedSolver):
+class DGD(DirectionSolver):
     """Average with the neighbours, then descend on the local cost: ``X+ = W X - alpha G(X)``.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``. With a constant alpha it ends at the minimiser of

@@ -12,7 +12,7 @@ from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import refuse_batches, refuse_directions, step_below
-from consensus.solvers.directed import DirectedSolver
+from consensus.solvers.direction import DirectionSolver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
@@ -29,7 +29,7 @@ class GradientTrackingState(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class GradientTracking(DirectedSolver):
+class GradientTracking(DirectionSolver):
     """Every agent follows its running estimate Y of the network's average gradient.
 
     On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, W the round's mixing matrix, Y0 = G(X0):

@@ -11,7 +11,7 @@ from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import gap, lowest_eigenvalue, refuse_batches, refuse_directions, steepest, step_of_least
-from consensus.solvers.directed import DirectedSolver
+from consensus.solvers.direction import DirectionSolver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, positive_at
 from topologies.schedules import ScheduleLike, is_static
@@ -27,7 +27,7 @@ class KGTState(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class KGT(DirectedSolver):
+class KGT(DirectionSolver):
     """K local steps between two exchanges, along local gradients corrected by their difference from the neighbours'.
 
     On the average form ``f_i = A g_i + r``, with C0 = 0 and x = x_i at first, every agent does K times

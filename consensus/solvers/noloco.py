@@ -7,7 +7,7 @@ import numpy as np
 from consensus.communication.network import Network
 from consensus.directions import AdamW, Direction
 from consensus.problems import BaseProblem, Minibatches
-from consensus.solvers.directed import DirectedSolver, OuterState
+from consensus.solvers.direction import DirectionSolver, OuterState
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule
 
@@ -15,7 +15,7 @@ _ADAMW = AdamW()
 
 
 @dataclass(frozen=True, repr=False)
-class NoLoCo(DirectedSolver):
+class NoLoCo(DirectionSolver):
     """Many local steps between two exchanges, then a step with momentum from where they began towards their mixed ends.
 
     On the average form ``f_i = A g_i + r``, with M = 0 at first, every agent does H times, from x = w_i,

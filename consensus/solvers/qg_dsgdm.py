@@ -10,7 +10,7 @@ from consensus.directions import Direction
 from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.directed import DirectedSolver
+from consensus.solvers.direction import DirectionSolver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, positive_at
 
@@ -25,7 +25,7 @@ class QGDSGDmState(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class QGDSGDm(DirectedSolver):
+class QGDSGDm(DirectionSolver):
     """Descent whose momentum follows the movement of mixed models, not an agent's own gradients.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, and M_0 = 0:

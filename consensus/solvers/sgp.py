@@ -10,7 +10,7 @@ from consensus.directions import Direction
 from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.directed import DirectedSolver
+from consensus.solvers.direction import DirectionSolver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 
@@ -26,7 +26,7 @@ class SGPState(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class SGP(DirectedSolver):
+class SGP(DirectionSolver):
     """Stochastic gradient push: :class:`DGD` for directed graphs, on which agents know only the number of their receivers.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, C is the round's column stochastic matrix, V the diagonal

@@ -26,7 +26,7 @@ class OuterState(NamedTuple):
     direction: Any = NoMemory()
 
 
-class DirectedSolver(Solver):
+class DirectionSolver(Solver):
     """Base class of methods whose last setting is ``direction``, and whose state ends with the direction's memory.
 
     A method without a direction, if that is its default, leaves the setting out of its text and out of its checkpoints.
