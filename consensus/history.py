@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Hashable, Iterator, Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -89,7 +90,7 @@ class History(Mapping[str, np.ndarray]):
         self._rows.append(tuple(values))  # at once: ctrl-C finds whole rows
 
     def row(self, number: int) -> dict[str, Any]:
-        """Return a row; ``ValueError`` if there is none of that number.
+        """Return a row.
 
         Parameters
         ----------
@@ -101,6 +102,11 @@ class History(Mapping[str, np.ndarray]):
         dict
             The quantities by name.
 
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no row of that number.
+
         Examples
         --------
         >>> import consensus
@@ -109,9 +115,13 @@ class History(Mapping[str, np.ndarray]):
         >>> history.row(0)
         {'round': 0, 'objective': 2.5}
         """
-        if not -len(self._rows) <= number < len(self._rows):
+        if not isinstance(number, Integral) or isinstance(number, bool):
+            raise TypeError(f"number must be that of a row, 0 for the start, -1 for the newest; got {_checks.shown(number)}")
+        if not self._rows:
+            raise ValueError("the history has no rows yet")
+        if not -self.rows <= number < self.rows:
             raise ValueError(
-                f"the history has no row {number}: there are {self.rows}" if self.rows else "the history has no rows yet"
+                f"number must be from {-self.rows} to {self.rows - 1}, as there are {self.rows} rows; got {number}"
             )
         return dict(zip(self._names, self._rows[number], strict=True))
 

@@ -26,7 +26,7 @@ PARTS = {
     "kills and stops": Part(kills.search, 60, 3),
     "combinations": Part(combinations.search, 10_000, 8),
     "single ranks": Part(ranks.search, 16, 2),
-    "runs in a row": Part(repeats.search, 100, 6),
+    "runs in a row": Part(repeats.search, 100, 12),
 }
 LINE = "{:<16} {:>8} {:>8} {:>9}  {}"
 

@@ -64,6 +64,7 @@ SPECIAL = {
         "indices": "np.arange(24).reshape(4, 6)", "rows": "np.arange(4)", "network_size": "4",
     },
     "consensus.Shards.from_list": {"parts": "[(good.X()[:9], good.y()[:9]), (good.X()[9:], good.y()[9:])]"},
+    "consensus.History.row": {"number": "1"},
     "consensus.Result": {"reason": "'done'", "pipeline": "good.pipeline()"},
     "consensus.Result.predictor": {"model": "good.model()"},
     "consensus.Predictor": {"w": "good.point()", "pipeline": "good.pipeline()", "data": "good.table()"},
