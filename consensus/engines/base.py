@@ -36,6 +36,10 @@ class WholeNetwork:
     def __getattr__(self, name: str) -> object:
         return getattr(self._problem, name)
 
+    def true_gradients(self) -> WholeNetwork:
+        found = self._problem.true_gradients()
+        return self if found is self._problem else WholeNetwork(found, self._engine)
+
     def lipschitz(self, w: np.ndarray | None = None) -> np.ndarray:
         return self._collected(lambda: self._problem.lipschitz(w))
 

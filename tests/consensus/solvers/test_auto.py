@@ -10,6 +10,7 @@ import pytest
 import consensus
 import topologies
 from consensus.engines import Processes
+from consensus.engines.base import WholeNetwork
 from consensus.solvers import NIDS, OPAPC, AdaptiveNEXT, Auto, Gossip
 from consensus.testing.threads import Threads
 
@@ -128,3 +129,16 @@ def test_two_parts_and_many_agents():
 def test_estimators_take_it():
     model = consensus.estimators.NetworkRegressor((), agents=AGENTS, network="ring", random_state=0).fit(X, Y)
     assert model.score(X, Y) > 0.9
+
+
+@pytest.mark.parametrize("model", [consensus.Linear(3), consensus.MLP([3, 4, 1])], ids=str)
+def test_ranks_choose_by_the_constants_of_all(model):
+    """Where each process has some agents, the method is prepared by a stand-in for the whole problem."""
+    rng = np.random.default_rng(0)
+    shards = consensus.partition(rng.standard_normal((120, 3)), rng.standard_normal(120), agents=20, seed=0)
+    problem, network = (
+        consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.1)),
+        topologies.Static(topologies.ring(20)),
+    )
+    ready = Auto().prepared(WholeNetwork(problem, consensus.engines.Stacked()), network)
+    assert ready == Auto().prepared(problem, network)
