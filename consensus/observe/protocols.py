@@ -97,7 +97,7 @@ class Measures(Protocol):
 
 
 class Personal(Protocol):
-    """Parameters that agents with models of their own keep to themselves: see :class:`consensus.personal.Personal`."""
+    """Parameters that agents with models of their own keep to themselves: see :class:`consensus.personal.measured.Personal`."""
 
     @property
     def own(self) -> Bool[np.ndarray, " P"]:
