@@ -4,7 +4,7 @@
 EXPRESSIONS = {
     "-1.0": "lower",
     "0.1": "byzantine_weight decay epsilon initial l1 l2 learning_rate speed step step_size value weight",
-    "0.5": "bandwidth flops latency probability radius tau upper window",
+    "0.5": "alpha bandwidth flops latency probability radius tau upper window",
     "2": "columns count degree dimension edges exchanges machines neighbours number replicas round size",
     "3": "every features iterations k layers rounds",
     "4": "agents bits parameters terms",

@@ -6,6 +6,7 @@ from poisson import Poisson
 
 import consensus
 from consensus import CrossEntropy, Huber, LogisticLoss, SquaredLoss
+from consensus.losses import GammaLoss, NegativeBinomialLoss, PoissonLoss
 from consensus.testing import check_loss
 
 TARGETS = {
@@ -14,6 +15,10 @@ TARGETS = {
     "Huber": (Huber(), [0.3, 2.0, 1.0, -1.0]),
     "Huber, narrow": (Huber(0.1), [0.3, 2.0, 1.0, -1.0]),
     "Poisson": (Poisson(), [0, 2, 1, 5]),
+    "PoissonLoss": (PoissonLoss(), [0, 2, 1, 5]),
+    "PoissonLoss, offset": (PoissonLoss(offset=True), [[0, 0.5], [2, 0.1], [1, -0.3], [5, 0.0]], 1),
+    "GammaLoss": (GammaLoss(), [[0.3, 2.0], [1.0, 4.0], [0.2, 0.1]]),
+    "NegativeBinomialLoss": (NegativeBinomialLoss(0.7), [0, 2, 1, 5]),
 }
 
 
@@ -30,7 +35,7 @@ def test_cross_entropy_keeps_the_contract():
 def test_every_loss_is_tried():
     exported = {name for name in consensus.losses.__all__ if isinstance(getattr(consensus.losses, name), type)}
     elsewhere = {"CrossEntropy", "TorchLoss", "TangentPropagation"}  # tests/consensus/losses and models
-    assert exported - {"Loss"} - elsewhere == {type(loss).__name__ for loss, _ in TARGETS.values()} - {"Poisson"}
+    assert exported - {"Loss"} - elsewhere == {type(loss).__name__ for loss, *_ in TARGETS.values()} - {"Poisson"}
 
 
 class LogCosh(consensus.losses.Loss):
