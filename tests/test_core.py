@@ -15,7 +15,7 @@ from modules import ADDITIONS, CORE, DOORS, MODULES, arrows, is_addition, is_pac
 
 import consensus
 
-LINES, FILES = 15_240, 223  # of the core today: they may fall. The aim is 13,000 lines in 190 files
+LINES, FILES = 14_812, 223  # of the core today: they may fall. The aim is 13,000 lines in 190 files
 
 RUNS = """
 import hashlib, json, sys, warnings
@@ -53,14 +53,6 @@ def test_it_imports_no_addition():
     graph = arrows()
     found = {(a, b) for a in CORE if a in graph and not is_package(a) for b in graph.successors(a) if is_addition(b)}
     assert found == DOORS
-
-
-def test_documented_names_of_additions_are_imported_when_they_are_used():
-    """Packages of the core list them by text; what type checkers read stands under TYPE_CHECKING."""
-    for module in filter(is_package, CORE):
-        tree = ast.parse(MODULES[module].read_text())
-        at_once = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-        assert [node.module for node in at_once if is_addition(node.module)] == []
 
 
 @pytest.fixture(scope="module")

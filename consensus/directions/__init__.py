@@ -1,10 +1,5 @@
 """Directions: what an agent steps along, by its local or tracked gradients."""
 
-from consensus.directions.adam import Adam
-from consensus.directions.adamw import AdamW
-from consensus.directions.base import Direction
-from consensus.directions.clip import Clip
-from consensus.directions.momentum import Momentum
-from consensus.directions.muon import Muon
+from consensus._elsewhere import elsewhere
 
-__all__ = ["Adam", "AdamW", "Clip", "Direction", "Momentum", "Muon"]
+__getattr__, __dir__, __all__ = elsewhere(__name__)

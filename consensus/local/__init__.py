@@ -1,7 +1,5 @@
 """Solvers of the agents' convex local problems."""
 
-from consensus.local.base import LocalSolution, LocalSolver
-from consensus.local.cvxpy_solver import CVXPYSolver
-from consensus.local.exact import Exact
+from consensus._elsewhere import elsewhere
 
-__all__ = ["CVXPYSolver", "Exact", "LocalSolution", "LocalSolver"]
+__getattr__, __dir__, __all__ = elsewhere(__name__)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from consensus._arrays.parallel import for_chunks
 from consensus._arrays.sparse import SparseRows
@@ -56,6 +55,8 @@ def _ends_of_sparse(rows: sp.csr_array, weights: np.ndarray) -> tuple[float, flo
     if not matrix.nnz:
         return 0.0, 0.0
     side = matrix if samples <= width else matrix.T
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
     square = LinearOperator((few, few), matvec=lambda v: side @ (side.T @ v), dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(few)
     return 0.0, float(eigsh(square, k=1, which="LA", v0=start, return_eigenvectors=False)[0])

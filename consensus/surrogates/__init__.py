@@ -1,8 +1,5 @@
 """Surrogates: strongly convex models of the local costs around the iterates."""
 
-from consensus.surrogates.base import Surrogate, SurrogateModel
-from consensus.surrogates.blocks import Blocks
-from consensus.surrogates.full import FullLinearization
-from consensus.surrogates.partial import PartialLinearization
+from consensus._elsewhere import elsewhere
 
-__all__ = ["Blocks", "FullLinearization", "PartialLinearization", "Surrogate", "SurrogateModel"]
+__getattr__, __dir__, __all__ = elsewhere(__name__)

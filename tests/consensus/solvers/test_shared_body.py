@@ -85,7 +85,7 @@ def separable(places):
 @pytest.mark.parametrize("text", SEPARABLE.split())
 def test_body_and_heads_move_as_they_would_without_each_other(text):
     """The shared coordinates as on the network, the others as those of agents without edges: bit by bit."""
-    solver = eval(text, vars(solvers) | {"FullLinearization": FullLinearization})
+    solver = eval(text, {name: getattr(solvers, name) for name in solvers.__all__} | {"FullLinearization": FullLinearization})
     run = {"rounds": 20, "start": np.zeros(5)}
     apart = topologies.schedule_from_matrix(np.eye(AGENTS))
     both = consensus.solve(separable(range(5)), NETWORK, SharedBody(solver, OWN), **run).w

@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from consensus import _checks
+from consensus import _checks, solvers
+from consensus._elsewhere import homes
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
 
@@ -110,7 +111,7 @@ def table(*more: Solver | type[Solver]) -> Table:
     --------
     >>> from consensus.solvers import GradientTracking, Gossip
     >>> from consensus.solvers import table
-    >>> from consensus.solvers.table import Table
+    >>> from consensus.solvers.overview import Table
     >>> accelerated = Gossip(GradientTracking(0.1, order="cta"), exchanges=3, gap=0.2)
     >>> rows = {row.name: row for row in table(accelerated).rows}  # print(table()) prints all
     >>> Table((rows["Gossip"], rows["PushPull"], rows["SONATA"]))
@@ -124,9 +125,7 @@ def table(*more: Solver | type[Solver]) -> Table:
                                                                                                      [batch], [averaging];
                                                                                                      give a step
     """
-    from consensus import solvers  # which imports this file
-
-    found = [getattr(solvers, name) for name in sorted(solvers.__all__, key=str.lower)]
+    found = [getattr(solvers, name) for name in sorted(homes("consensus.solvers"), key=str.lower)]
     known = [one for one in found if inspect.isclass(one) and issubclass(one, Solver) and not inspect.isabstract(one)]
     for one in more:
         if not (inspect.isclass(one) and issubclass(one, Solver)):

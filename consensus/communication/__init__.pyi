@@ -1,0 +1,12 @@
+from consensus.communication.block import BlockNetwork as BlockNetwork
+from consensus.communication.codec import Codec as Codec
+from consensus.communication.edges import Edges as Edges
+from consensus.communication.flooding import Flooding as Flooding
+from consensus.communication.messages import Messages as Messages
+from consensus.communication.network import Network as Network
+from consensus.communication.packed import Packed as Packed
+from consensus.communication.states import flatten as flatten
+from consensus.communication.states import joined as joined
+from consensus.communication.states import rebuild as rebuild
+from consensus.privacy.fixed_point import SecureSums as SecureSums
+from consensus.trees.tree import Tree as Tree

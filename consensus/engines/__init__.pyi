@@ -1,0 +1,9 @@
+from consensus.engines.base import Engine as Engine
+from consensus.engines.mpi import MPI as MPI
+from consensus.engines.processes import Processes as Processes
+from consensus.engines.rounds import reports as reports
+from consensus.engines.rounds import run_rounds as run_rounds
+from consensus.engines.stacked import Stacked as Stacked
+from consensus.engines.stacked import StackedNetwork as StackedNetwork
+from consensus.engines.states import Begin as Begin
+from consensus.frameworks.torch_engine import Torch as Torch

@@ -1,0 +1,10 @@
+from consensus.deep.tangent_propagation import TangentPropagation as TangentPropagation
+from consensus.frameworks.torch_loss import TorchLoss as TorchLoss
+from consensus.losses.base import Loss as Loss
+from consensus.losses.cross_entropy import CrossEntropy as CrossEntropy
+from consensus.losses.huber import Huber as Huber
+from consensus.losses.logistic import LogisticLoss as LogisticLoss
+from consensus.losses.squared import SquaredLoss as SquaredLoss
+from consensus.owners.log_link import GammaLoss as GammaLoss
+from consensus.owners.log_link import NegativeBinomialLoss as NegativeBinomialLoss
+from consensus.owners.log_link import PoissonLoss as PoissonLoss

@@ -1,0 +1,13 @@
+from consensus.deep.convolutional import Convolutional as Convolutional
+from consensus.deep.direct_feedback import DirectFeedback as DirectFeedback
+from consensus.deep.resnet import ResNet as ResNet
+from consensus.deep.with_tangents import WithTangents as WithTangents
+from consensus.frameworks.jax import JAX as JAX
+from consensus.frameworks.safetensors import save_safetensors as save_safetensors
+from consensus.frameworks.torch import Torch as Torch
+from consensus.models.base import Model as Model
+from consensus.models.layout import NamedArray as NamedArray
+from consensus.models.linear import Linear as Linear
+from consensus.models.linearization import Linearization as Linearization
+from consensus.models.linearization import linearize as linearize
+from consensus.models.mlp import MLP as MLP

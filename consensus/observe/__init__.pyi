@@ -1,0 +1,9 @@
+from consensus.deep.alignment import alignment as alignment
+from consensus.observe.callbacks import RoundInfo as RoundInfo
+from consensus.observe.gather import Gather as Gather
+from consensus.observe.gather import total as total
+from consensus.observe.observer import Decision as Decision
+from consensus.observe.observer import Due as Due
+from consensus.observe.observer import Gathered as Gathered
+from consensus.observe.observer import Observer as Observer
+from consensus.observe.stopping import EarlyStopping as EarlyStopping

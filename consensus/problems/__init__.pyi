@@ -1,0 +1,14 @@
+from consensus.coupled.convex_costs import ConvexCosts as ConvexCosts
+from consensus.coupled.costs import Costs as Costs
+from consensus.coupled.problem import Coupled as Coupled
+from consensus.coupled.quadratic_costs import QuadraticCosts as QuadraticCosts
+from consensus.problems.base import BaseProblem as BaseProblem
+from consensus.problems.batch import Batch as Batch
+from consensus.problems.batch import NumberedBatch as NumberedBatch
+from consensus.problems.functions import FunctionProblem as FunctionProblem
+from consensus.problems.linearizable import Linearizable as Linearizable
+from consensus.problems.linearizable import has_model as has_model
+from consensus.problems.minibatches import Minibatches as Minibatches
+from consensus.problems.problem import Problem as Problem
+from consensus.problems.state import Work as Work
+from consensus.streaming.lazy_problem import LazyProblem as LazyProblem

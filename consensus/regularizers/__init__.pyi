@@ -1,0 +1,13 @@
+from consensus.regularizers.base import Regularizer as Regularizer
+from consensus.regularizers.box import Box as Box
+from consensus.regularizers.difference import DifferenceOfConvex as DifferenceOfConvex
+from consensus.regularizers.elastic_net import ElasticNet as ElasticNet
+from consensus.regularizers.group_l1 import GroupL1 as GroupL1
+from consensus.regularizers.l1 import L1 as L1
+from consensus.regularizers.l2 import L2 as L2
+from consensus.regularizers.l2_ball import L2Ball as L2Ball
+from consensus.regularizers.log_sum import LogSum as LogSum
+from consensus.regularizers.nonnegative import NonNegative as NonNegative
+from consensus.regularizers.scad import SCAD as SCAD
+from consensus.regularizers.separable import Separable as Separable
+from consensus.regularizers.weighted import WeightedElasticNet as WeightedElasticNet

@@ -1,0 +1,11 @@
+from consensus.frameworks.torch_schedule import TorchSchedule as TorchSchedule
+from consensus.step_sizes.rules import Constant as Constant
+from consensus.step_sizes.rules import CosineAnnealing as CosineAnnealing
+from consensus.step_sizes.rules import Diminishing as Diminishing
+from consensus.step_sizes.rules import InverseSqrt as InverseSqrt
+from consensus.step_sizes.rules import StepDecay as StepDecay
+from consensus.step_sizes.rules import Warmup as Warmup
+from consensus.step_sizes.settings import Rule as Rule
+from consensus.step_sizes.settings import checked as checked
+from consensus.step_sizes.settings import positive_at as positive_at
+from consensus.step_sizes.settings import value_at as value_at
