@@ -1,6 +1,7 @@
 """Which examples in docstrings can run here, and that each imports what it uses, as if it were pasted by itself."""
 
 import gc
+from collections.abc import Generator
 from importlib.util import find_spec
 
 import pytest
@@ -29,7 +30,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.dtest.globs["__name__"] = "__main__"
 
 
-def pytest_collection_finish() -> None:
-    """What is imported and collected stays until the end: collections of garbage between tests need not go through it."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nothing that is imported and collected is garbage before the end, and collections need not go through it."""
+    gc.disable()
+    result = yield
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
+    return result

@@ -29,6 +29,12 @@ def pytest_configure(config):
         solve.__kwdefaults__["engine"] = engines[config.getoption("--engine")]()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """No examples in the docstrings of tests: looking for them imports every helper and takes seconds."""
+    return [found for found in (yield) if not found.__class__.__name__.startswith("Doctest")]
+
+
 @pytest.fixture(autouse=True)
 def other_engine(request):
     """With ``--engine``, workers begin in milliseconds; tests of what one process holds, marked ``stacked``, are skipped."""

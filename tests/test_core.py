@@ -67,6 +67,7 @@ def pruned(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_it_runs_without_the_additions(pruned, tmp_path):
     """The same bits, and none of the additions is imported where they are."""
     found = []

@@ -30,7 +30,7 @@ def test_on_the_other_named_problems_it_is_so(name):
         assert default <= 3 * best, str(case)
 
 
-@pytest.mark.parametrize("name", with_slow(MENDED, *LONG[::2], "NewtonTracking", "LED", "LTADMM"))
+@pytest.mark.parametrize("name", with_slow(MENDED, *LONG[::2], "NewtonTracking", "LED", "LTADMM", "DADMM"))
 def test_no_run_with_a_default_diverges(name):
     cases = (case for case in map(random_case, range(100)) if fits(case, SOLVERS[name]) and case.agents <= 30)
     few = [case for case in cases if name != "DADMM" or case.costs == "squared"]

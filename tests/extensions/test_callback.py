@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from turns import with_slow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "callbacks.md").read_text()
 OPTIONS, STOPPING, BEST, TENSORBOARD, MLFLOW, WANDB, OPTUNA = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -65,7 +66,9 @@ def test_the_best_point_is_kept_and_a_rule_stops_the_run(page):
     assert page["accuracy"](result.best.mean) == 1 - result.best.value
 
 
-@pytest.mark.parametrize("code", [TENSORBOARD, MLFLOW, WANDB], ids=["TensorBoard", "MLflow", "Weights & Biases"])
+@pytest.mark.parametrize(
+    "code", with_slow([TENSORBOARD, MLFLOW, WANDB], MLFLOW, WANDB), ids=["TensorBoard", "MLflow", "Weights & Biases"]
+)
 def test_every_number_is_logged_with_its_round(code, page, monkeypatch):
     writer = Writer()
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=lambda folder: writer))

@@ -56,7 +56,10 @@ def test_it_passes_the_check(outputs):
     assert {"jacobian made by vjp and jvp", "predict of some samples and of all"} <= set(report.errors)
 
 
-@pytest.mark.parametrize(("name", "rounds", "seed", "falls"), [("NEXT", 300, 1, 0.1), ("AdaptiveNEXT", 120, 1, 1e-5)])
+@pytest.mark.parametrize(
+    ("name", "rounds", "seed", "falls"),
+    [pytest.param("NEXT", 300, 1, 0.1, marks=pytest.mark.slow), ("AdaptiveNEXT", 120, 1, 1e-5)],
+)
 def test_it_learns(name, rounds, seed, falls):
     # From the first start AdaptiveNEXT comes to the least of the minima seen, where Gauss and Newton's curvature is nearest to
     # the Hessian: how far they are apart sets its linear rate, which is slower at others.
@@ -109,7 +112,11 @@ def test_its_jacobian_is_that_of_products_and_several_of_them_are_those_of_each(
     np.testing.assert_array_equal(out[:, 2], model.vjp(w, x, u[:, 2]))
 
 
-@pytest.mark.parametrize("solver", [SOLVERS["AdaptiveNEXT"], GradientTracking(0.1, batch=3)], ids=["AdaptiveNEXT", "batches"])
+@pytest.mark.parametrize(
+    "solver",
+    [pytest.param(SOLVERS["AdaptiveNEXT"], marks=pytest.mark.slow), GradientTracking(0.1, batch=3)],
+    ids=["AdaptiveNEXT", "batches"],
+)
 def test_workers_come_to_the_same_bits(solver, forked):
     run = lambda engine: consensus.solve(problem(Convolution(3, 2)), topologies.ring(AGENTS), solver, rounds=8, engine=engine)  # noqa: E731
     one, other = run("stacked"), run(Processes(2))

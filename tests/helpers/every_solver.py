@@ -50,7 +50,7 @@ SOLVERS = {
     "attacked": Attack(NNA(DGD(0.02), byzantine_weight=0.2), [1], SignFlip()),
 }
 SOLVERS |= {name: getattr(solvers, name)() for name in _SAFE.split()}
-SOLVERS |= {  # settings by which a method takes another way
+OTHERWISE = {  # settings by which a method takes another way
     "GT-SAGA with replacement": solvers.GTSAGA(0.02, Minibatches(4, replacement=True)),
     "KGT, batches": solvers.KGT(0.02, 3, batch=3),
     "LED, batches": solvers.LED(0.02, 3, batch=3),
@@ -83,3 +83,4 @@ SOLVERS |= {  # settings by which a method takes another way
     "shared body, EXTRA": SharedBody(solvers.EXTRA(), own=[0]),
     "KGT, clipped momentum": solvers.KGT(0.01, 3, direction=Clip(0.5, Momentum(0.5))),
 }
+SOLVERS |= OTHERWISE

@@ -43,7 +43,7 @@ def test_two_levels_are_exact_after_half_as_many_iterations_as_corners(activatio
             assert relative(split.gradient(*given[1:]), model.vjp(*given[1:])) > 1e-12
 
 
-@pytest.mark.parametrize("levels", with_slow([2, 3, 4], 3))
+@pytest.mark.parametrize("levels", with_slow([2, 3, 4], 3, 4))
 def test_after_layers_over_coarsening_iterations_it_replaces_the_network(levels):
     model = ResNet(3, 4, 16, 2)
     with LayerParallel(model, 2, 2, levels=levels, iterations=8) as split:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from turns import in_turn
 
 import consensus
 from consensus.centralised import Dask, Joblib, MapReduceGradientDescent, SynchronousSGD, solve
@@ -44,8 +45,7 @@ def test_dropped_workers_leave_an_estimate_from_the_others_samples(problem, star
     assert min(np.abs(move - estimate).max() for estimate in estimates) < 1e-12
 
 
-@pytest.mark.parametrize("reduce", ["flat", "tree"])
-@pytest.mark.parametrize("workers", [1, 3, 5])
+@pytest.mark.parametrize(("workers", "reduce"), in_turn([1, 3, 5], ["flat", "tree"]))
 def test_map_reduce_is_batch_gradient_descent(problem, start, descended, workers, reduce):
     run = solve(problem, MapReduceGradientDescent(0.5, workers, reduce), rounds=ROUNDS, start=start)
     np.testing.assert_allclose(run.mean, descended, rtol=1e-12, atol=1e-14)

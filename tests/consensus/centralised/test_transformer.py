@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ranks_on_threads import together
 from transformers import by_hand, by_torch, drawn, sizes_for
+from turns import in_turn
 
 import consensus
 from consensus.centralised import Grid, ShardedTransformer, SplitTransformer
@@ -44,9 +45,9 @@ def test_outputs_are_those_of_a_block_by_hand(split, size, side):
     np.testing.assert_allclose(found.outputs, by_hand(sizes, w, x, np.tanh), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("split", "size", "side"), GRIDS)
-@pytest.mark.parametrize("activation", ["relu", "sigmoid"])
-def test_gradients_are_those_of_pytorch(split, size, side, activation):
+@pytest.mark.parametrize(("grid", "activation"), in_turn(GRIDS, ["relu", "sigmoid"]))
+def test_gradients_are_those_of_pytorch(grid, activation):
+    split, size, side = grid
     torch = pytest.importorskip("torch")
     sizes = sizes_for(side, activation)
     w, x, u = drawn(sizes, 7)

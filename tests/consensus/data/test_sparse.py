@@ -18,6 +18,7 @@ from ranks_on_threads import together
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from turns import with_slow
 
 import consensus
 import topologies
@@ -29,7 +30,7 @@ from consensus.privacy import Private
 from consensus.problems import LazyProblem
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
-from tests.helpers.every_solver import SOLVERS
+from tests.helpers.every_solver import OTHERWISE, SOLVERS
 
 RNG = np.random.default_rng(0)
 X = sp.coo_array(sp.random_array((60, 9), density=0.3, random_state=RNG).toarray())  # with indices of 32 bits
@@ -95,7 +96,7 @@ def test_least_and_largest_curvature_whatever_their_order():
     assert_allclose(sparse.strong_convexity(), singular[-1] ** 2, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", with_slow(SOLVERS, *OTHERWISE))
 def test_every_solver_runs_as_on_dense_features_or_is_refused(name):
     network = topologies.complete(4) if name == "attacked" else RING
     sparse, dense = problem(X), problem(D)

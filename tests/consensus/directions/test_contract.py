@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 from problems import problem
+from turns import with_slow
 
 import consensus
 import topologies
@@ -49,11 +50,17 @@ PAIRS = [
 ]
 
 
+def named(solver):
+    return f"{type(solver).__name__}-{solver.direction}"[:60]
+
+
 def network(solver):
     return DIRECTED if isinstance(solver, SGP) else RING
 
 
-@pytest.mark.parametrize("solver", PAIRS, ids=lambda solver: f"{type(solver).__name__}-{solver.direction}"[:60])
+@pytest.mark.parametrize(
+    "solver", with_slow(PAIRS, *PAIRS[1::2]), ids=lambda solver: f"{type(solver).__name__}-{solver.direction}"[:60]
+)
 def test_it_keeps_the_contract(solver):
     laws = check_solver(solver, MODEL, network(solver), rounds=4).errors
     assert {"blocks of agents on threads come to the same bits", "a resumed run is the run that never stopped"} <= {*laws}
@@ -78,7 +85,7 @@ def test_wrappers_take_solvers_with_directions(solver):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", PAIRS, ids=lambda solver: f"{type(solver).__name__}-{solver.direction}"[:60])
+@pytest.mark.parametrize("solver", PAIRS, ids=named)
 def test_it_keeps_the_contract_on_workers(solver, forked):
     check_solver(solver, MODEL, network(solver), rounds=4, engines=[Processes(2)])
 

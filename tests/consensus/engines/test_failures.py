@@ -13,6 +13,7 @@ import engine_cases
 import numpy as np
 import pytest
 from engine_harness import HERE, assert_same, columns, living, start, wait_for
+from turns import with_slow
 
 import consensus
 from consensus.engines import Processes
@@ -169,7 +170,7 @@ def test_an_exception_before_the_first_round(case, forked, mark):
     assert "in worker 2 (agents 5 to 6), round 1" in caught.value.__notes__[0]
 
 
-@pytest.mark.parametrize("record_every", [1, 7])
+@pytest.mark.parametrize("record_every", with_slow([1, 7], 1))
 def test_divergence_is_the_same_as_in_one_process(record_every, forked, mark):
     case = engine_cases.special()["tolerance"]._replace(solver=DGD(1e3), options={"rounds": 3000, "record_every": record_every})
     errors = []

@@ -12,6 +12,7 @@ from pathlib import Path
 import engine_cases
 import pytest
 from engine_harness import MARK, assert_same, environment, living, wait_for
+from turns import with_slow
 
 import consensus
 from consensus.engines import Processes, processes
@@ -51,7 +52,7 @@ def test_one_run_after_another_has_the_bits_of_one_process(start, request, tmp_p
     assert [len(those) for those in kept] == [2]  # always the same ones
 
 
-@pytest.mark.parametrize("agents", [[1, 4, 2], [4, 1, 4]])
+@pytest.mark.parametrize("agents", with_slow([[1, 4, 2], [4, 1, 4]], [4, 1, 4]))
 def test_problems_of_any_number_of_agents(agents, forked):
     with Processes(3) as engine:
         for count in agents:
@@ -83,7 +84,7 @@ SOLVERS = {"one worker": engine_cases.Faulty(0.02), "all workers": Everywhere(0.
 CALLBACKS = {error.__name__: error for error in (KeyboardInterrupt, SystemExit, ValueError)}
 
 
-@pytest.mark.parametrize("fails", [*SOLVERS, *CALLBACKS])
+@pytest.mark.parametrize("fails", with_slow([*SOLVERS, *CALLBACKS], "one worker", "divergence", "SystemExit"))
 def test_workers_stay_after_an_error(fails, plain, forked):
     def callback(seen):
         if seen.round and fails in CALLBACKS:
@@ -101,7 +102,7 @@ def test_workers_stay_after_an_error(fails, plain, forked):
             assert workers() == before
 
 
-@pytest.mark.parametrize("during", [False, True])
+@pytest.mark.parametrize("during", with_slow([False, True], False))
 def test_killed_workers_are_replaced(during, plain, forked):
     def kill(seen):
         if seen.round:

@@ -6,6 +6,7 @@ import engine_cases
 import numpy as np
 import pytest
 from engine_harness import assert_same, ended, on_ranks, read
+from turns import with_slow
 
 from consensus.engines import Processes, Stacked
 
@@ -48,7 +49,7 @@ def test_neither_callbacks_nor_metrics_change_the_run(name, references):
         np.testing.assert_array_equal(result.history[column], references[name][0].history[column])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", with_slow(CASES, "float32, adaptive"))
 def test_worker_processes_show_and_do_the_same(name, references, forked, tmp_path):
     result, seen, stopped = references[name]
     watching = engine_cases.Watching()

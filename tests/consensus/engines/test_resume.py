@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from checkpoints import ENGINES, GRAPH, run, without_times
 from engine_harness import assert_same, on_ranks, read
-from turns import in_turn
+from turns import in_turn, with_slow
 
 import consensus
 from consensus.solvers import AdaptiveNEXT, ExactDiffusion, GradientTracking, Solver
@@ -80,7 +80,7 @@ def test_a_run_may_be_stopped_again_and_again(references, tmp_path):
     assert os.listdir(tmp_path) == ["run.ckpt"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", with_slow(ENGINES, "processes"))
 def test_a_finished_run_takes_more_rounds_but_not_fewer(engine, references, forked, tmp_path):
     case, path, engine = SAVED["DGD"], tmp_path / "run.ckpt", ENGINES[engine]
     finished = case.run(checkpoint=path)
@@ -94,7 +94,7 @@ def test_a_finished_run_takes_more_rounds_but_not_fewer(engine, references, fork
         case.run(engine=engine, rounds=8, resume=path)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", with_slow(ENGINES, "processes"))
 def test_a_tolerance_met_is_still_met(engine, forked, tmp_path):
     case, path, engine = engine_cases.special()["tolerance"], tmp_path / "run.ckpt", ENGINES[engine]
     reference = case.run()
@@ -167,7 +167,7 @@ class Mine(Solver):
         return state._replace(round=state.round + 1)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", with_slow(ENGINES, "processes"))
 @pytest.mark.parametrize(
     ("inside", "match"),
     [

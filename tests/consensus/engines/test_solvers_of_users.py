@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import user_cases
 from engine_harness import on_ranks
+from turns import in_turn, with_slow
 
 from consensus.engines import Processes, Stacked
 
@@ -19,7 +20,7 @@ def equal(mine, theirs):
     return mine == theirs
 
 
-@pytest.mark.parametrize("name", user_cases.PROBLEMS)
+@pytest.mark.parametrize("name", with_slow(user_cases.PROBLEMS, "unequal", "nonconvex"))
 def test_workers_see_the_problem_that_one_process_sees(name, forked):
     problem = user_cases.PROBLEMS[name]
     for rows, seen in user_cases.looks(problem, Processes(3)):
@@ -43,8 +44,7 @@ def test_ranks_see_the_problem_that_one_process_sees(tmp_path):
 # What it gets wrong
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", user_cases.FAULTY)
+@pytest.mark.parametrize(("name", "engine"), in_turn(user_cases.FAULTY, ENGINES))
 def test_a_faulty_solver_or_schedule_is_named(name, engine, forked):
     case, kind, words = user_cases.FAULTY[name]
     with pytest.raises(kind) as caught:

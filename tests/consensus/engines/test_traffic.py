@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import networkx as nx
 import numpy as np
 import pytest
+from turns import with_slow
 
 import consensus
 import topologies
@@ -58,7 +59,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", with_slow(RUNS, "packed", "rule", "adaptive", "tree", "told"))
 def test_all_agents_together_move_twice_what_is_sent(name, forked):
     rng = np.random.default_rng(1)
     shards = consensus.partition(rng.standard_normal((40, 3)), rng.standard_normal(40), agents=8, seed=0)

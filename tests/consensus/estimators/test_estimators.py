@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from turns import in_turn
 
 import topologies
 from consensus.estimators import NetworkClassifier, NetworkRegressor
@@ -43,7 +44,7 @@ NETWORKS = {
 
 @pytest.mark.parametrize(
     ("name", "network"),
-    [*((name, "erdos_renyi") for name in REGRESSORS), *zip(3 * list(REGRESSORS), list(NETWORKS)[1:], strict=False)],
+    in_turn(REGRESSORS, NETWORKS, every=4),
 )
 def test_a_linear_regressor_is_scikit_learns(name, network):
     settings, reference = REGRESSORS[name]

@@ -76,7 +76,7 @@ def arguments(kernel, x):
 
 @every_dtype
 @pytest.mark.parametrize("name", EXACT)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(numbers=any_bits)
 def test_four_units_in_the_last_place_for_any_bits(name, dtype, numbers):
     ours, exact = EXACT[name]

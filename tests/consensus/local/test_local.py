@@ -47,8 +47,7 @@ def assert_optimal(problem, surrogate, points, reference):
 
 
 @pytest.mark.parametrize(("regularizer", "curvature"), in_turn(REGULARIZERS, ["network", "local"]))
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("loss", "model"), in_turn(LOSSES, MODELS))
 def test_exact_minimises_the_partial_linearization(loss, regularizer, model, curvature):
     p, surrogate = local_problem(loss, regularizer, model), PartialLinearization(TAU, curvature)
     expected = reference(loss, regularizer, model, surrogate)
@@ -68,7 +67,7 @@ def test_exact_minimises_the_full_linearization_in_closed_form(regularizer, mode
     assert not solution.iterations.any()
 
 
-@pytest.mark.parametrize(("regularizer", "loss"), in_turn(["L1", "Box", "GroupL1", "L2Ball"], LOSSES))
+@pytest.mark.parametrize(("regularizer", "loss"), in_turn(["L1", "Box", "GroupL1", "L2Ball"], LOSSES, every=4))
 def test_the_cvxpy_solver_finds_the_same_points(loss, regularizer):
     p = local_problem(loss, regularizer)
     for surrogate in (PartialLinearization(TAU, "network"), PartialLinearization(TAU, "local"), FullLinearization(TAU)):

@@ -6,6 +6,7 @@ import scipy.linalg
 from linear_systems import WAYS, explicit, solved
 from local_problems import TAU, centre, local_problem, minimisers
 from threadpoolctl import threadpool_limits
+from turns import in_turn
 
 import consensus
 from consensus.local import Exact
@@ -13,8 +14,7 @@ from consensus.regularizers import L1, L2, Box, L2Ball
 from consensus.surrogates import Blocks, PartialLinearization
 
 
-@pytest.mark.parametrize("curvature", ["local", "network"])
-@pytest.mark.parametrize("regularizer", [None, L2(0.2)], ids=str)
+@pytest.mark.parametrize(("regularizer", "curvature"), in_turn([None, L2(0.2)], ["local", "network"]), ids=str)
 @pytest.mark.parametrize("sizes", [[1, 12, 5], [7], [3, 40, 9, 2]], ids=str)
 @pytest.mark.parametrize(
     "model",

@@ -5,6 +5,7 @@ import itertools
 import cvxpy as cp
 import numpy as np
 import pytest
+from turns import in_turn
 
 import consensus
 import topologies
@@ -80,11 +81,13 @@ def test_agents_costs_add_up_to_pytorchs_mean_over_the_pooled_data(options, sche
 
 
 @pytest.mark.parametrize(
-    "solver",
-    [AdaptiveNEXT(), NEXT(PartialLinearization(0.2), 0.5), NEXT(FullLinearization(2.0), 0.5)],
-    ids=["AdaptiveNEXT", "partial", "full"],
+    ("solver", "regularizer"),
+    in_turn(
+        [AdaptiveNEXT(), NEXT(PartialLinearization(0.2), 0.5), NEXT(FullLinearization(2.0), 0.5)],
+        [consensus.L2(0.1), consensus.L1(0.05)],
+    ),
+    ids=repr,
 )
-@pytest.mark.parametrize("regularizer", [consensus.L2(0.1), consensus.L1(0.05)], ids=repr)
 def test_every_kind_of_solver_finds_the_weighted_optimum(solver, regularizer):
     rng = np.random.default_rng(2)
     X = rng.standard_normal((60, 3))

@@ -105,7 +105,7 @@ def test_costs_that_are_functions_count_their_gradients():
     assert found.tolist() == [0, 1, 15, 29, 43, 50]  # 10 (1 + 3) / 3, rounded up
 
 
-@pytest.mark.parametrize("engine", [Processes(3), Threads(2)])
+@pytest.mark.parametrize("engine", [pytest.param(Processes(3), marks=pytest.mark.slow), Threads(2)])
 def test_engines_record_the_same_rounds(engine, forked):
     case = engine_cases.special()["spaced rows"]
     whole = case.run()

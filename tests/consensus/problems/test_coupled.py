@@ -50,7 +50,7 @@ def coupled(inequality=False, seed=1):
     return Coupled(QuadraticCosts(Q, q, -1.0, 1.0), A, b - 0.5 * inequality, inequality)
 
 
-@pytest.mark.parametrize(("name", "inequality"), in_turn(NETWORKS, [False, True]))
+@pytest.mark.parametrize(("name", "inequality"), in_turn(NETWORKS, [False, True], every=4))
 def test_tracking_admm_finds_the_minimisers_of_cvxpy_on_static_and_changing_graphs(name, inequality):
     problem, (Q, q, A, b) = coupled(inequality), data()
     x, cost, multipliers = by_cvxpy(Q, q, A, b - 0.5 * inequality, inequality)
@@ -98,7 +98,9 @@ def test_economic_dispatch_has_the_price_at_which_supply_meets_demand():
     assert 0 < (supply(price) == capacity).sum() < AGENTS  # some are at their capacity
 
 
-@pytest.mark.parametrize(("solver", "inequality"), [(GradientTracking(), False), (NIDS(), True)])
+@pytest.mark.parametrize(
+    ("solver", "inequality"), [pytest.param(GradientTracking(), False, marks=pytest.mark.slow), (NIDS(), True)]
+)
 def test_solvers_of_costs_given_by_functions_find_the_same_multipliers(solver, inequality):
     problem = coupled(inequality)
     wanted = consensus.solve(problem, NETWORKS["static"], TrackingADMM(), rounds=800, record_every=800).mean

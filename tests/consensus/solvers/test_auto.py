@@ -6,6 +6,7 @@ import re
 import networkx as nx
 import numpy as np
 import pytest
+from turns import with_slow
 
 import consensus
 import topologies
@@ -84,7 +85,7 @@ def test_each_row_of_the_table(name, caplog):
         np.testing.assert_array_equal(result.history[column], named.history[column])
 
 
-@pytest.mark.parametrize("name", ["near", "smooth", "nonsmooth"])
+@pytest.mark.parametrize("name", with_slow(["near", "smooth", "nonsmooth"], "near"))
 def test_the_same_bits_on_other_engines_and_when_resumed(name, tmp_path, forked):
     p, network, *_ = ROWS[name]
     whole = consensus.solve(p, network, rounds=12)

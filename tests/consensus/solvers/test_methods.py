@@ -79,7 +79,7 @@ def test_the_rate_is_the_spectral_radius_of_the_iteration(solver):
     assert np.polyfit(late, np.log(errors[late]), 1)[0] == pytest.approx(np.log(radius), rel=0.03)
 
 
-@pytest.mark.parametrize(("solver", "network"), in_turn(EXACT, NETWORKS), ids=str)
+@pytest.mark.parametrize(("solver", "network"), in_turn(EXACT, NETWORKS, every=4), ids=str)
 def test_with_default_settings_they_reach_the_optimum(solver, network):
     """With ten exchanges in place of one for methods that take tens of thousands of rounds on a ring of 30."""
     solver = Gossip(solver, 10) if network == "ring of 30" and isinstance(solver, KGT | AutoGT | solvers.WangElia) else solver
@@ -102,7 +102,8 @@ def test_they_reach_other_optima_from_unequal_starts(solver, loss):
     np.testing.assert_allclose(result.w, np.tile(smooth_optimum(p), (p.agents, 1)), rtol=0, atol=1e-10)
 
 
-CONVEX = [(one, "squared", L1) for one in (PGEXTRA(), NIDS(), ProxGT(), DADMM())]
+CONVEX = [(one, "squared", L1) for one in (PGEXTRA(), NIDS(), ProxGT())]
+CONVEX += [pytest.param(DADMM(), "squared", L1, marks=pytest.mark.slow)]
 CONVEX += [(DATOS(), loss, L1) for loss in ("squared", "logistic")]
 CONVEX += [
     (NEXT(FullLinearization(4.0), 0.2), loss, r)

@@ -193,7 +193,9 @@ def test_a_predictor_is_that_of_one_agent(tmp_path):
         one.predictor(parts.pipeline, agent=0)
 
 
-@pytest.mark.parametrize("engine", ["stacked", Processes(2)], ids=["stacked", "processes"])
+@pytest.mark.parametrize(
+    "engine", ["stacked", pytest.param(Processes(2), marks=pytest.mark.slow)], ids=["stacked", "processes"]
+)
 def test_the_best_models_survive_a_break(engine, tmp_path, forked):
     settings = {"test": data(), "keep": "test_error_worst", "record_every": 3}
     solver = Personalised(similarities(), 0.1)

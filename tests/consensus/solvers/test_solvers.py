@@ -115,7 +115,7 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize(
-    ("name", "solver"), in_turn(TROUBLES, [SONATA(PARTIAL, 0.15), NEXT(FULL, 0.15), GradientTracking(0.05)]), ids=str
+    ("name", "solver"), in_turn(TROUBLES, [SONATA(PARTIAL, 0.15), NEXT(FULL, 0.15), GradientTracking(0.05)], every=3), ids=str
 )
 def test_failing_networks_reach_the_optimum(solver, name):
     reaches_the_optimum(problem("squared", L2, scheme="iid"), TROUBLES[name], solver)

@@ -2,9 +2,10 @@
 
 import pairs
 import pytest
-from every_solver import SOLVERS
+from every_solver import OTHERWISE, SOLVERS
 from golden import ALL, OTHER
 from pairs import LOSSES
+from turns import with_slow
 
 from consensus import solvers
 from consensus.engines import Processes
@@ -31,7 +32,7 @@ def test_every_solver_is_tried():
     assert wanted == {type(solver).__name__ for solver in SOLVERS.values()} & wanted
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", with_slow(SOLVERS, *OTHERWISE))
 def test_it_keeps_the_contract(name):
     where, double = arguments(name)
     laws = check_solver(SOLVERS[name], *where, **double).errors

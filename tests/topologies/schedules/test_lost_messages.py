@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from every_schedule import ARC_RING, ARCS, GRAPH, column_stochastic, symmetric
 from scipy import sparse
+from turns import in_turn
 
 import topologies
 
@@ -27,8 +28,7 @@ def groups(schedule):
     return [group.tolist() for group in topologies.components(schedule)]
 
 
-@pytest.mark.parametrize("both", [True, False])
-@pytest.mark.parametrize("name", INNER)
+@pytest.mark.parametrize(("name", "both"), in_turn(INNER, [True, False]))
 def test_lost_weights_return_to_the_diagonal_and_preserve_sums_and_symmetry(name, both):
     inner, preserve = INNER[name], "rows" if name == "pulled 1" else None  # columns of pulled 1 sum to one, too
     axis, symmetry = 1 if name in PULLED else 0, name in SYMMETRIC

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from networks import same
 from scipy import sparse
+from turns import in_turn
 
 import topologies
 from consensus.testing import check_schedule
@@ -36,8 +37,7 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize("probability", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize(("name", "probability"), in_turn(MAKERS, [0.1, 0.5, 0.95]))
 def test_edges_are_present_with_the_given_frequency_and_independently(name, probability):
     schedule, rounds = MAKERS[name](probability), 1000
     places = np.nonzero(~np.eye(12, dtype=bool)) if name == "messages" else np.triu_indices(12, 1)

@@ -74,7 +74,7 @@ class Counting(Engine):
 
 
 @pytest.mark.filterwarnings("ignore:.*ended above its start")
-@pytest.mark.parametrize(("kind", "schedule"), in_turn(["MLP", "MLP, float32", "linear", "functions"], SCHEDULES))
+@pytest.mark.parametrize(("kind", "schedule"), in_turn(["MLP", "MLP, float32", "linear", "functions"], SCHEDULES, every=4))
 def test_no_byte_is_sent_that_is_not_counted(kind, schedule):
     if kind == "functions":
         c = np.random.default_rng(0).standard_normal((AGENTS, 5))
@@ -116,7 +116,9 @@ def test_gossip_does_not_take_it():
         Gossip(AdaptiveNEXT(), 2)
 
 
-@pytest.mark.parametrize("graph", [topologies.path(12), topologies.star(12)], ids=["path", "star"])
+@pytest.mark.parametrize(
+    "graph", [pytest.param(topologies.path(12), marks=pytest.mark.slow), topologies.star(12)], ids=["path", "star"]
+)
 def test_workers_have_room_for_rounds_of_many_exchanges(graph, forked):
     p = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), consensus.partition(*data(), 12), consensus.L2(0.1))
     expected = consensus.solve(p, graph, AdaptiveNEXT(), rounds=20)

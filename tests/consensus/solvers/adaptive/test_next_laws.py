@@ -41,7 +41,7 @@ def gradients(p, w):
     return p.agents * p.gradient(w) + (p.regularizer.gradient(w) if p.regularizer.quadratic else 0)
 
 
-@pytest.mark.parametrize(("name", "schedule"), in_turn(PROBLEMS, EVERY))
+@pytest.mark.parametrize(("name", "schedule"), in_turn(PROBLEMS, EVERY, every=4))
 def test_trackers_sum_to_the_gradients_and_states_say_what_was_done(name, schedule):
     p, largest, length = PROBLEMS[name](), 0.0, 0
     for state, network in states(p, EVERY[schedule], 30):
@@ -61,7 +61,7 @@ def test_trackers_sum_to_the_gradients_and_states_say_what_was_done(name, schedu
 
 
 @pytest.mark.parametrize(
-    "schedule", with_slow([name for name in EVERY if name != "directed, failing"], "failing", "complete", "matchings")
+    "schedule", with_slow([name for name in EVERY if name != "directed, failing"], "failing", "random", "complete", "matchings")
 )
 def test_agents_agree_and_know_the_networks_gradient_in_the_end(schedule):
     p = PROBLEMS["linear"]()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from problems import SCHEDULES, data
-from turns import in_turn
+from turns import in_turn, with_slow
 
 import consensus
 import topologies
@@ -81,7 +81,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", with_slow(CASES, "network", "logistic, path", "many"))
 def test_both_precisions_come_to_the_same_within_a_hundredth(name):
     schedule, loss, model = CASES[name]
     agents = 257 if name == "many" else 6
