@@ -23,7 +23,7 @@ from consensus import solvers as solvers
 from consensus import step_sizes as step_sizes
 from consensus import surrogates as surrogates
 from consensus import testing as testing
-from consensus._versions import show_versions as show_versions
+from consensus.cli.versions import show_versions as show_versions
 from consensus.data import Shards as Shards
 from consensus.data import partition as partition
 from consensus.errors import DivergenceError as DivergenceError

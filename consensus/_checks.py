@@ -4,7 +4,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,12 @@ T = TypeVar("T")
 _NUMBERS = (bool, np.bool_, Real)
 _MOST = np.iinfo(np.intp).max  # that an array can be long
 _HERE = os.path.dirname(__file__) + os.sep
+
+
+def listed(names: Iterable[object], most: int = 10) -> str:
+    """Return names for a message, the first ``most`` of them."""
+    found = [repr(name) for name in names]
+    return ", ".join(found[:most]) + (f", ... ({len(found)} in all)" if len(found) > most else "")
 
 
 def number(

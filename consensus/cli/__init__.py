@@ -10,10 +10,10 @@ from functools import partial
 import consensus
 from consensus import _checks
 from consensus._arrays.progress import logged
-from consensus._versions import info
 from consensus.cli.config import Config, ConfigError
 from consensus.cli.run import all_done, run
 from consensus.cli.submit import UNFINISHED, submit
+from consensus.cli.versions import info
 
 __all__ = ["Config", "ConfigError", "info", "main", "run", "submit"]
 

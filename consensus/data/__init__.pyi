@@ -1,4 +1,3 @@
-from consensus.data.frames import Columns as Columns
 from consensus.data.partitions import partition as partition
 from consensus.data.shards import Shards as Shards
 from consensus.owners.owned import Owned as Owned
@@ -6,4 +5,5 @@ from consensus.owners.owned import own as own
 from consensus.streaming.folders import load_shards as load_shards
 from consensus.streaming.folders import save_shards as save_shards
 from consensus.streaming.lazy_shards import LazyShards as LazyShards
+from consensus.tables.frames import Columns as Columns
 from consensus.tables.pipeline import Pipeline as Pipeline

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.dataset import Dataset, unpacked
-from consensus.data.frames import complete
-from consensus.data.frames import labels as coded
 from consensus.data.owners import numbered, owned
 from consensus.data.samples import arrays, weights_of
 from consensus.data.shards import Shards, padded
+from consensus.data.tables import Dataset, coded, complete, unpacked
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
 _CLASSES = 50  # at most, of targets of which nothing is said

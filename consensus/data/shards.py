@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus._arrays.sparse import SparseRows
-from consensus.data.frames import Classes, Columns, alike, complete
-from consensus.data.frames import labels as coded
 from consensus.data.samples import arrays, weights_of
+from consensus.data.tables import Classes, Columns, alike, coded, complete
 from consensus.workers import shared_memory
 from topologies import _names
 

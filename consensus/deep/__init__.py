@@ -1,4 +1,5 @@
-"""Deep models with products of their own, and training by directions in place of gradients or by tangents.
+"""Deep models with products of their own, training by directions in place of gradients or by tangents, and methods for them.
 
-They are ``consensus.models.ResNet``, ``Convolutional``, ``DirectFeedback`` and ``WithTangents``.
+The models are ``consensus.models.ResNet``, ``Convolutional``, ``DirectFeedback`` and ``WithTangents``; the methods
+``consensus.solvers.DiLoCo``, ``NoLoCo``, ``RelaySGD``, ``DSGDm``, ``DecentLaM`` and ``QGDSGDm``, and ``directions.Muon``.
 """

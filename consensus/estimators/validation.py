@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator
 
 from consensus import _checks
 from consensus.data import Columns
-from consensus.data.frames import is_category, is_frame
 from consensus.data.owners import numbered
 from consensus.data.samples import weights_of
+from consensus.tables.frames import is_category, is_frame
 
 
 def validated(

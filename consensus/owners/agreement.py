@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
-from consensus.data import looks
-from consensus.data.frames import Classes, Columns
 from consensus.owners.exchanges import Exchanges, total
 from consensus.owners.own_table import Kinds, OwnTable
+from consensus.tables import looks
+from consensus.tables.frames import Classes, Columns
 from consensus.tables.svmlight import Counted
 
 T = TypeVar("T")

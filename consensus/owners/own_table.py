@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from consensus import _checks
-from consensus.data import looks
-from consensus.data.frames import Columns, Reading, as_frame, is_frame
-from consensus.tables import readers, svmlight, tables
+from consensus.tables import looks, readers, svmlight, tables
+from consensus.tables.frames import Columns, Reading, as_frame, is_frame
 from consensus.tables.svmlight import Counted
 from consensus.tables.tables import Roles, Table
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from consensus import _checks
 from consensus._arrays.sparse import scaled
-from consensus.data import looks
-from consensus.data.frames import Reading, codes, filled
 from consensus.data.shards import Shards, padded
 from consensus.owners.agreement import Agreement, Scaler, agree, agreed_sizes, scaler
 from consensus.owners.exchanges import Exchanges, OneProcess, Together
 from consensus.owners.own_table import OwnTable, announced
+from consensus.tables import looks
 from consensus.tables.cuts import apart, later
+from consensus.tables.frames import Reading, codes, filled
 from consensus.tables.pipeline import Given, Pipeline
 from consensus.tables.readers import ReadingOptions
 from consensus.tables.tables import Roles

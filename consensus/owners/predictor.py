@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 
 from consensus import _checks
-from consensus.data.frames import Classes, Columns
 from consensus.models import Model
 from consensus.owners import predictor_file
+from consensus.tables.frames import Classes, Columns
 from consensus.tables.pipeline import Given, Pipeline
 from consensus.tables.readers import ReadingOptions
 

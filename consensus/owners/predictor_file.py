@@ -10,8 +10,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.checkpoints import storage
-from consensus.data.frames import Columns
 from consensus.models import MLP, Linear, Model, ResNet
+from consensus.tables.frames import Columns
 from consensus.tables.pipeline import Pipeline
 
 FORMAT = "predictor 2"

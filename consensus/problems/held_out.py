@@ -11,9 +11,9 @@ from consensus import _checks
 from consensus._arrays.digest import digest
 from consensus._arrays.parallel import CHUNK_BYTES
 from consensus._arrays.sparse import SparseRows
-from consensus.data.frames import alike, labels
 from consensus.data.samples import arrays
 from consensus.data.shards import Shards
+from consensus.data.tables import alike, coded
 from consensus.losses import Loss
 from consensus.models import Model
 from consensus.models.linearization import parts, samples_at_once
@@ -113,7 +113,7 @@ def held_out(problem: SampleSums, test: Any) -> HeldOut:  # noqa: ANN401  # arra
     _checks.needs("test", problem.loss, "error")
     shards = problem.shards
     X = alike("X of test", X, shards.columns)
-    X, y = arrays(X, labels("y of test", y, shards.classes)[0], ("X of test", "y of test"))
+    X, y = arrays(X, coded("y of test", y, shards.classes)[0], ("X of test", "y of test"))
     features = shards.features.shape[2:]
     if X.shape[1:] != features:
         raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")

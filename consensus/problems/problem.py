@@ -18,7 +18,7 @@ from consensus._arrays.rows import taken
 from consensus._arrays.sparse import SparseRows
 from consensus.data import Shards
 from consensus.data.digests import digests
-from consensus.data.frames import Classes, listed
+from consensus.data.tables import Classes
 from consensus.losses.base import Loss
 from consensus.losses.cross_entropy import CrossEntropy
 from consensus.losses.trial import check_samples
@@ -409,8 +409,8 @@ def check_classes(loss: object, classes: Classes | None) -> None:
         return
     name = "LogisticLoss()" if len(classes) == 2 else f"CrossEntropy() and a model with {len(classes)} outputs"
     raise ValueError(
-        f"{type(loss).__name__} fits numbers, and the targets of these shards are codes of the classes {listed(classes)}: take "
-        f"{name}"
+        f"{type(loss).__name__} fits numbers, and the targets of these shards are codes of the classes "
+        f"{_checks.listed(classes)}: take {name}"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
-from consensus.data.frames import Classes, Columns
+from consensus.tables.frames import Classes, Columns
 from topologies import _names
 
 PLAIN, WEIGHTED = 1, 2  # formats, without and with weights of samples

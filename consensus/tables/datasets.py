@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.data.dataset import Dataset
-from consensus.data.frames import Reading, as_frame, is_frame
 from consensus.tables import readers, svmlight, tables
+from consensus.tables.dataset import Dataset
+from consensus.tables.frames import Reading, as_frame, is_frame
 from consensus.tables.tables import Roles
 
 if TYPE_CHECKING:

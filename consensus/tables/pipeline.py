@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus._arrays.sparse import scaled
-from consensus.data import looks
-from consensus.data.frames import Classes, Columns, Reading, as_frame, codes, filled, is_frame, listed, numbers_of
 from consensus.data.samples import features
-from consensus.tables import readers, svmlight
+from consensus.tables import looks, readers, svmlight
+from consensus.tables.frames import Classes, Columns, Reading, as_frame, codes, filled, is_frame, listed, numbers_of
 from consensus.tables.readers import ReadingOptions
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus._columns import exact
-from consensus.data import looks
-from consensus.data.frames import Reading
+from consensus.tables import looks
+from consensus.tables.frames import Reading
 
 if TYPE_CHECKING:
     import pandas

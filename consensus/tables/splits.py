@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.dataset import Dataset
-from consensus.data.frames import Classes, Columns, Labelled, Target, filled, means
 from consensus.tables.cuts import apart, later
+from consensus.tables.dataset import Dataset
+from consensus.tables.frames import Classes, Columns, Labelled, Target, filled, means
 from consensus.tables.pipeline import Pipeline
 from consensus.tables.whole_data import WholeData, whole_data
 

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
-from consensus.data.frames import Reading
 from consensus.tables import readers, tables
+from consensus.tables.frames import Reading
 from consensus.tables.tables import Roles, Table
 
 SUFFIXES = (".svm", ".svmlight", ".libsvm")

@@ -13,8 +13,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.checkpoints.storage import Claim, claims
-from consensus.data import looks
-from consensus.data.frames import (
+from consensus.tables import looks, readers
+from consensus.tables.frames import (
     Classes,
     Columns,
     Reading,
@@ -27,7 +27,6 @@ from consensus.data.frames import (
     not_numbers,
     numbers_of,
 )
-from consensus.tables import readers
 
 if TYPE_CHECKING:
     import pandas

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.dataset import Dataset, unpacked
-from consensus.data.frames import Columns, Labelled, Target, features_of, labels
 from consensus.data.owners import numbered
 from consensus.data.samples import features as samples_features
 from consensus.data.samples import weights_of
+from consensus.tables.dataset import Dataset, unpacked
+from consensus.tables.frames import Columns, Labelled, Target, features_of, labels
 
 
 class WholeData(NamedTuple):

@@ -19,7 +19,8 @@ CORE = [
 ]
 ADDITIONS = [
     ("frameworks", "PyTorch, JAX"),
-    ("deep", "ResNet, feedback, tangents"),
+    ("deep", "ResNet, DiLoCo, Muon"),
+    ("variance_reduced", "GTSAGA, GTVR, GTHSGD"),
     ("compression", "compressors, their methods"),
     ("trees", "exact sums, TreeLBFGS"),
     ("asynchronous", "without rounds"),
@@ -28,13 +29,14 @@ ADDITIONS = [
     ("personal", "models of one's own"),
     ("coupled", "constraints across agents"),
     ("owners", "tables that stay at home"),
-    ("tables", "files, data sets, splits"),
+    ("tables", "files, data frames, splits"),
     ("streaming", "samples read as needed"),
     ("centralised", "with a server, to compare"),
     ("estimators", "scikit-learn's interface"),
     ("plotting  costs  cli", "to see, to predict, to type"),
     ("testing", "check_solver and kin"),
 ]
+ROWS = -(-len(ADDITIONS) // 2)
 
 
 def box(
@@ -56,8 +58,9 @@ axes.text(7.6, 8.25, "Additions: each imports the core", fontweight="bold", font
 for floor, (names, note) in enumerate(CORE):
     box(axes, 0, 7.1 - floor, 6.9, 0.86, names, "0.92", note)
 for place, (name, note) in enumerate(ADDITIONS):
-    column, row = divmod(place, 8)
-    box(axes, 7.6 + 2.85 * column, 7.1 - row, 2.7, 0.86, name, "white", note)
+    column, row = divmod(place, ROWS)
+    height = 7.86 / ROWS
+    box(axes, 7.6 + 2.85 * column, 7.96 - height * (row + 1) + 0.1, 2.7, height - 0.12, name, "white", note)
 box(axes, 0, -0.85, 6.9, 0.72, "topologies", "0.8", "graphs, weights, schedules, what theory asks of them")
 axes.annotate(
     "", (6.95, 3.9), (7.55, 3.9), arrowprops={"arrowstyle": "->", "color": "0.25", "linewidth": 1.5}

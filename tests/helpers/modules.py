@@ -32,10 +32,13 @@ ADDITIONS = (
     "tables",
     "testing",
     "trees",
+    "variance_reduced",
 )
 # Where a function of the core imports an addition, for what is asked of it by name.
 DOORS = {
     ("consensus.communication.block", "consensus.trees.tree"),  # network.tree
+    ("consensus.data.tables", "consensus.tables.dataset"),  # data frames, text, whole data sets
+    ("consensus.data.tables", "consensus.tables.frames"),
     ("consensus.engines.mpi", "consensus.asynchronous"),  # MPI(asynchronous=True)
     ("consensus.result", "consensus.owners.predictor"),  # result.predictor, consensus.load
     ("consensus.result", "consensus.owners.predictor_file"),

@@ -11,8 +11,8 @@ import consensus
 import topologies
 from consensus import partition
 from consensus.data import Columns, load_shards, save_shards
-from consensus.data.frames import Labelled, Target, alike, labels
 from consensus.datasets import folds, split
+from consensus.tables.frames import Labelled, Target, alike, labels
 
 RNG = np.random.default_rng(0)
 TOWNS = pd.Categorical(RNG.choice(["Rome", "Oslo", "Bonn"], 30), categories=["Rome", "Oslo", "Bonn", "Lima"])

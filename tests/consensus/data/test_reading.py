@@ -10,8 +10,7 @@ import pytest
 
 import consensus
 from consensus import _columns, datasets
-from consensus.data import looks
-from consensus.tables import readers
+from consensus.tables import looks, readers
 
 RNG = np.random.default_rng(3)
 

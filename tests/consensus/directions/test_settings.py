@@ -9,8 +9,8 @@ import pytest
 
 import consensus
 import topologies
+from consensus.deep.muon import orthogonalized
 from consensus.directions import Adam, AdamW, Clip, Direction, Momentum, Muon
-from consensus.directions.newton_schulz import orthogonalized
 from consensus.solvers import DGD, KGT, SGP, GradientTracking, PowerGossip, QGDSGDm
 
 RNG = np.random.default_rng(0)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from consensus.communication.network import Network
+from consensus.deep.momentum import MomentumMethod, MomentumState
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
-from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import positive_at
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data import looks
+from consensus._checks import listed as listed
+from consensus.data.tables import Classes as Classes
+from consensus.tables import looks
 
 if TYPE_CHECKING:
     import pandas
 
-Classes: TypeAlias = tuple[Any, ...]  # of any type, as the data have them
 _ALWAYS = ("names", "categories")
 _FEW = 0.5  # share of different texts in a column up to which it may be categories
 
@@ -533,9 +534,3 @@ def as_frame(value: Any) -> Any:  # noqa: ANN401  # of any library
 def is_category(column: object) -> TypeGuard[pandas.Series]:
     """Return whether ``column`` has pandas' ``category`` dtype."""
     return getattr(getattr(column, "dtype", None), "name", None) == "category"
-
-
-def listed(names: Iterable[object], most: int = 10) -> str:
-    """Return names for a message, the first ``most`` of them."""
-    shown = [repr(name) for name in names]
-    return ", ".join(shown[:most]) + (f", ... ({len(shown)} in all)" if len(shown) > most else "")

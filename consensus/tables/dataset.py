@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
-from consensus.data.frames import Classes, Columns, Labelled, Target
+from consensus.tables.frames import Classes, Columns, Labelled, Target
 
 
 @dataclass(frozen=True, eq=False)

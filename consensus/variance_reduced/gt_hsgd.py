@@ -6,8 +6,8 @@ import numpy as np
 
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.gradient_estimates import EstimateState, GradientEstimates
 from consensus.step_sizes import Rule
+from consensus.variance_reduced.gradient_estimates import EstimateState, GradientEstimates
 
 
 @dataclass(frozen=True)
