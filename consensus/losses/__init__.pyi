@@ -5,6 +5,7 @@ from consensus.losses.cross_entropy import CrossEntropy as CrossEntropy
 from consensus.losses.huber import Huber as Huber
 from consensus.losses.logistic import LogisticLoss as LogisticLoss
 from consensus.losses.squared import SquaredLoss as SquaredLoss
+from consensus.owners.cox import CoxLoss as CoxLoss
 from consensus.owners.log_link import GammaLoss as GammaLoss
 from consensus.owners.log_link import NegativeBinomialLoss as NegativeBinomialLoss
 from consensus.owners.log_link import PoissonLoss as PoissonLoss

@@ -1,4 +1,8 @@
-"""Tables that stay with their owners, who agree on columns and scales, and predictors of what they have trained.
+"""Tables that stay with their owners: agreement on columns and scales, predictors, and statistics by sums alone.
 
-They are ``consensus.data.own`` and ``consensus.Predictor``.
+They are ``consensus.data.own``, ``consensus.Predictor``, and what is named here.
 """
+
+from consensus._elsewhere import elsewhere
+
+__getattr__, __dir__, __all__ = elsewhere(__name__)

@@ -96,6 +96,18 @@ SPECIAL = {
     "consensus.L2.by_name": {"weight": "lambda name, shape: 0.1"},
     "consensus.solvers.D2": {"schedule": LAZY, "network": LAZY},
     "consensus.data.Columns": {"names": "('a', 'b', 'c')", "categories": "{'b': ('u', 'v')}", "frame": "good.frame()"},
+    "consensus.owners.Fit": {
+        "family": "'gaussian'",
+        "names": "('a', 'b')",
+        "coefficients": "np.ones(2)",
+        "covariance": "np.eye(2)",
+        "kind": "'model'",
+        "dispersion": "1.0",
+        "loglikelihood": "-3.0",
+        "rows": "20",
+        "owners": "2",
+    },
+    "consensus.owners.fit": {"owned": "consensus.data.own([good.frame(), good.frame()], 'a')"},
     "consensus.data.own": {"data": "[good.frame(), good.frame()]", "target": "'a'"},
     "consensus.data.Pipeline": {
         "columns": "consensus.data.Columns(('a', 'b', 'c'), {'b': ('u', 'v')})", "target": "'d'", "mean": "np.zeros(4)",

@@ -1,0 +1,138 @@
+"""Cox models of owners' tables equal those of lifelines to the pooled rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from studies_of_owners import owned, pooled, tables
+
+import consensus
+import topologies
+from consensus.losses import CoxLoss
+from consensus.owners import fit
+
+FOUND = tables((12, 300, 700, 200))
+GRID = np.arange(10, 121, 10.0)
+
+
+def reference(columns, strata=None, **settings):
+    """lifelines takes Efron's ties; Breslow's are those of statsmodels."""
+    from lifelines import CoxPHFitter
+
+    frame, design = pooled(FOUND)
+    frame = design[columns].assign(time=frame.time, died=frame.died, owner=frame.owner)
+    kept = frame if strata or "cluster_col" in settings else frame.drop(columns="owner")
+    options = {"fit_options": {"precision": 1e-11, "step_size": 1.0}, "strata": strata} | settings
+    return CoxPHFitter().fit(kept, "time", "died", **options)
+
+
+def assert_equal(found, wanted):
+    table = found.summary().loc[wanted.params_.index]
+    np.testing.assert_allclose(table.coefficient, wanted.params_, rtol=1e-7)
+    np.testing.assert_allclose(table["standard error"], wanted.standard_errors_, rtol=1e-7)
+    assert found.loglikelihood == pytest.approx(wanted.log_likelihood_, rel=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("secure", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_each_owner_is_a_stratum(secure):
+    found = fit(owned(FOUND, ["time", "died"]), "cox", network=topologies.ring(4), secure=secure)
+    assert_equal(found, reference(["age", "pressure", "ward_B", "ward_C", "smokes"], strata=["owner"]))
+    assert "each owner is a stratum" in str(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
+def test_ties_by_breslow():
+    from statsmodels.duration.hazard_regression import PHReg
+
+    frame, design = pooled(FOUND)
+    names = ["age", "pressure", "ward_B", "ward_C", "smokes"]
+    model = PHReg(frame.time, design[names], frame.died, strata=frame.owner, ties="breslow")
+    wanted = model.fit(method="newton", maxiter=50, disp=0, gtol=1e-12, tol=1e-14)
+    for family, ties in (("cox", "breslow"), (CoxLoss("breslow"), "efron")):
+        table = fit(owned(FOUND, ["time", "died"]), family, ties=ties).summary().loc[names]
+        np.testing.assert_allclose(table.coefficient, wanted.params, rtol=1e-7)
+        np.testing.assert_allclose(table["standard error"], wanted.bse, rtol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_one_baseline_hazard_on_a_grid():
+    from lifelines import CoxPHFitter
+
+    frame, design = pooled(FOUND)
+    place = np.searchsorted(GRID, frame.time)
+    rounded = design.drop(columns="intercept").assign(time=np.r_[GRID, 130.0][place], died=frame.died * (place < len(GRID)))
+    wanted = CoxPHFitter().fit(rounded, "time", "died", fit_options={"precision": 1e-11, "step_size": 1.0})
+    assert_equal(fit(owned(FOUND, ["time", "died"]), "cox", grid=GRID, secure=True), wanted)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
+def test_clusters_and_offsets():
+    found = fit(owned(FOUND, ["time", "died"]), "cox", kind="owners")
+    assert (found.standard_errors > 0).all()
+    agreed = owned(FOUND, ["time", "died"], keep=("exposure",))
+    plain, moved = fit(agreed, "cox"), fit(agreed, "cox", offset="exposure")
+    assert "exposure" in plain.names
+    assert "exposure" not in moved.names
+
+
+def by_definition(f, time, event, breslow):
+    """Breslow's and Efron's partial likelihoods, event by event."""
+    value = 0.0
+    for t in np.unique(time[event > 0]):
+        tied = (time == t) & (event > 0)
+        for number in range(tied.sum()):
+            value += np.log(np.exp(f[time >= t]).sum() - (0 if breslow else number / tied.sum()) * np.exp(f[tied]).sum())
+        value -= f[tied].sum()
+    return value
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_the_loss_is_the_definition_and_trains_by_any_solver(ties):
+    rng, loss = np.random.default_rng(0), CoxLoss(ties)
+    f, time, event = rng.normal(size=40), rng.integers(1, 9, 40).astype(float), rng.integers(0, 2, 40).astype(float)
+    d = np.c_[time, event]
+    assert loss.value(f[:, None], d).sum() == pytest.approx(by_definition(f, time, event, ties == "breslow"), rel=1e-12)
+    slopes = [(loss.value((f + e)[:, None], d).sum() - loss.value((f - e)[:, None], d).sum()) / 2e-6 for e in 1e-6 * np.eye(40)]
+    np.testing.assert_allclose(loss.gradient(f[:, None], d)[:, 0], slopes, atol=1e-7)
+
+
+@pytest.mark.slow
+def test_a_problem_takes_the_loss():
+    rng, parts, tables = np.random.default_rng(0), [], []
+    for size in (30, 50):
+        X = rng.normal(size=(size, 2))
+        time, died = np.ceil(10 * rng.exponential(np.exp(-X[:, 0]))), (rng.random(size) < 0.7).astype(float)
+        parts.append((X, np.c_[time, died]))
+        tables.append(pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "time": time, "died": died}))
+    model = consensus.Linear(2, bias=False)
+    problem = consensus.Problem(model, CoxLoss(), consensus.Shards.from_list(parts))
+    result = consensus.solve(problem, topologies.path(2), consensus.solvers.GradientTracking(0.5), rounds=500)
+    wanted = fit(owned(tables, ["time", "died"], categories=[], drop=[]), "cox")
+    np.testing.assert_allclose(result.mean, wanted.coefficients, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("died", 0, "a Cox model needs events; the second column of the target is 0 in all rows of all owners"),
+        ("died", 2, "owner 0: a Cox model needs times of at least 0, and events that are 0 or 1"),
+        ("time", -1.0, "owner 0: a Cox model needs times of at least 0"),
+    ],
+)
+def test_wrong_targets(column, values, message):
+    found = [table[["age", "time", "died"]].assign(**{column: values}) for table in FOUND]
+    with pytest.raises(ValueError, match=message):
+        fit(owned(found, ["time", "died"], categories=[], drop=[]), "cox")
+
+
+def test_refusals():
+    found = [table[["age", "time", "died"]] for table in FOUND]
+    agreed = owned(found, ["time", "died"], categories=[], drop=[])
+    with pytest.raises(ValueError, match="kind of a Cox model must be 'model' or 'owners'"):
+        fit(agreed, "cox", kind="robust")
+    with pytest.raises(ValueError, match="grid must be finite times in increasing order"):
+        fit(agreed, "cox", grid=[3.0, 2.0])
+    with pytest.raises(ValueError, match=r"two columns, target=\['time', 'event'\]"):
+        fit(owned(found, "time", categories=[], drop=[]), "cox")
