@@ -18,7 +18,7 @@ NEEDS = {
     "jax": ["consensus/frameworks/jax.py"],
     "safetensors": ["consensus/frameworks/safetensors.py"],
     "cryptography": ["consensus/privacy/fixed_point.py"],
-    "distributed": ["consensus/centralised/dask_mapper.py"],
+    "distributed": ["consensus/servers/dask_mapper.py"],
     "mpi4py": ["consensus/asynchronous/ranks.py", "consensus/engines/mpi.py"],
 }
 collect_ignore = [file for name, files in NEEDS.items() if find_spec(name) is None for file in files]

@@ -1,5 +1,5 @@
 from consensus import asynchronous as asynchronous
-from consensus import centralised as centralised
+from consensus import centralized as centralized
 from consensus import communication as communication
 from consensus import compression as compression
 from consensus import costs as costs

@@ -174,7 +174,7 @@ def solve(
     history for each agent. Where the problem and the network have the same names, the network's agents are put into that order;
     with weights of fixed rules, such as Metropolis, the run is, to the bit, that on the graph with its nodes in this order.
     Different names are an error. Where one side alone has names, agents are joined by position, and the log says so. A matrix
-    of pairs of agents in a solver or engine, such as ``Personalised(weights)``, is in the order of ``network.labels``.
+    of pairs of agents in a solver or engine, such as ``Personalized(weights)``, is in the order of ``network.labels``.
 
     On ranks, by MPI or torchrun: if any rank rejects its arguments, every rank raises the error before work starts. A later
     error ends the job, after the history is written beside the checkpoint, or else into the working directory. Callbacks and

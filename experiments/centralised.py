@@ -7,7 +7,7 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus.centralised import (
+from consensus.centralized import (
     SCAFFOLD,
     DownpourSGD,
     FedAdam,
@@ -18,8 +18,8 @@ from consensus.centralised import (
     System,
     solve,
 )
-from consensus.centralised.federated import Federated
 from consensus.costs import Load, load
+from consensus.federated.base import Federated
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 from experiments.shared import clusters, passes
@@ -123,7 +123,7 @@ def neighbours(agents):
 
 
 def with_server(settings, case, system, rounds, seed):
-    """A run of ``consensus.centralised.solve``; clients with fewer samples than a batch take all of them."""
+    """A run of ``consensus.centralized.solve``; clients with fewer samples than a batch take all of them."""
     if isinstance(system, Federated):
         system = replace(system, batch=min(system.batch, case.problem.shards.weights.shape[1]))
     start, every = case.problem.model.init(np.random.default_rng(seed)), max(1, rounds // 100)

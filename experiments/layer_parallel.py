@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import consensus
-from consensus.centralised import FedAvg, LayerParallel, solve
+from consensus.centralized import FedAvg, LayerParallel, solve
 from consensus.history import History
 from consensus.models import ResNet
 from experiments.shared import layer_passes, reading

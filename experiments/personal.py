@@ -7,8 +7,8 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus.plotting import COLOURS, DASHES, MARKERS
-from consensus.solvers import GradientTracking, Personalised, SharedBody
+from consensus.plotting import COLORS, DASHES, MARKERS
+from consensus.solvers import GradientTracking, Personalized, SharedBody
 from experiments.shared import cases
 from experiments.shared.curves import legend, panels
 from experiments.shared.harness import Experiment
@@ -42,8 +42,8 @@ def main(arguments=None):
     kinds = np.arange(agents) % KINDS
     similar = np.where(kinds[:, None] == kinds, 1.0, ACROSS)
     network = topologies.Static(nx.complete_graph(agents))
-    solvers = {(COUPLED, strength): Personalised(similar, strength) for strength in STRENGTHS}
-    solvers |= {(ALONE, 0.0): Personalised(similar, 0.0)}
+    solvers = {(COUPLED, strength): Personalized(similar, strength) for strength in STRENGTHS}
+    solvers |= {(ALONE, 0.0): Personalized(similar, 0.0)}
     solvers |= {(ONE, 0.0): GradientTracking(), (BODY, 0.0): SharedBody(GradientTracking(), own="1")}
 
     def run(curve, seed):
@@ -97,9 +97,9 @@ def figure(found):
 def drawn(ax, x, spreads, name, index):
     """A line through medians, in a band from the smallest to the largest of the repeats."""
     middle, low, high = np.array(spreads).T
-    style = {"color": COLOURS[index], "linestyle": DASHES[index], "marker": MARKERS[index], "markersize": 4}
+    style = {"color": COLORS[index], "linestyle": DASHES[index], "marker": MARKERS[index], "markersize": 4}
     ax.plot(x, middle, label=name, **style)
-    ax.fill_between(x, low, high, color=COLOURS[index], alpha=0.15, linewidth=0)
+    ax.fill_between(x, low, high, color=COLORS[index], alpha=0.15, linewidth=0)
     ax.grid(True, color="0.9", linewidth=0.6)
     ax.set_axisbelow(True)
 

@@ -140,7 +140,7 @@ def figure(needs):
             x = [value if math.isfinite(value) else never for value in there.values()]
             y = [order.index(solver) + 0.22 * (index - (len(places) - 1) / 2) for solver in there]
             label = f"{at[0]}: {at[1]}" if several else at[1]
-            style = {"marker": plotting.MARKERS[index], "color": plotting.COLOURS[index]}
+            style = {"marker": plotting.MARKERS[index], "color": plotting.COLORS[index]}
             ax.scatter(x, y, s=14, label=label, zorder=3, **style)
         ax.set_xscale("log")
         ax.axvspan(never / 1.6, never * 1.6, color="0.92", zorder=0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from consensus.centralised import SplitTransformer
+from consensus.centralized import SplitTransformer
 from consensus.costs import Cluster
 from experiments.shared import reading, tensor_passes
 from experiments.shared.curves import LEGEND, panels

@@ -51,5 +51,17 @@ def test_the_public_names_are_those_listed():
     assert sorted(set(lines) - set(listed)) == [], "new, or with other parameters"
 
 
+def test_former_spellings_are_kept():
+    """British spellings of names, of before 0.1.0; :mod:`consensus.centralised` is one, too."""
+    import consensus.centralised
+    from consensus import centralized, compression, plotting, solvers
+
+    for name in centralized.__all__:
+        assert getattr(consensus.centralised, name) is getattr(centralized, name)
+    assert solvers.Personalised is solvers.Personalized
+    assert compression.Quantised is compression.Quantized
+    assert plotting.COLOURS is plotting.COLORS
+
+
 if __name__ == "__main__":
     LISTED.write_text("\n".join(found()) + "\n")

@@ -107,7 +107,7 @@ RUNS = {
 REFUSED = {
     "Processes": "consensus.engines.Processes()",
     "AsyncProcesses": "consensus.asynchronous.AsyncProcesses()",
-    "this": "consensus.centralised.solve(problem, consensus.centralised.MapReduceGradientDescent(0.1, workers=2), rounds=2)",
+    "this": "consensus.centralized.solve(problem, consensus.centralized.MapReduceGradientDescent(0.1, workers=2), rounds=2)",
 }
 
 

@@ -6,9 +6,11 @@ from consensus.compression.half import Half, Halves
 from consensus.compression.integer_rows import IntegerRows
 from consensus.compression.low_rank import Factors, LowRank
 from consensus.compression.no_compression import NoCompression, Whole
-from consensus.compression.quantize import Quantised, Quantize
+from consensus.compression.quantize import Quantize, Quantized
 from consensus.compression.random_k import Drawn, RandomK
 from consensus.compression.top_k import Sparse, TopK
+
+Quantised = Quantized
 
 __all__ = [
     "Compressor",
@@ -19,8 +21,8 @@ __all__ = [
     "IntegerRows",
     "LowRank",
     "NoCompression",
-    "Quantised",
     "Quantize",
+    "Quantized",
     "RandomK",
     "Runs",
     "Sparse",

@@ -73,15 +73,15 @@ class Quantize(Compressor):
 
     def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
         if not self.unbiased:
-            return Quantised.nearest(rows, self.bits)
+            return Quantized.nearest(rows, self.bits)
         uniform = np.empty(rows_of(rows).shape)
         for row, agent in zip(uniform, np.asarray(agents).tolist(), strict=True):
             generator(self.seed, agent, number).random(out=row)
-        return Quantised.random(rows, self.bits, uniform)
+        return Quantized.random(rows, self.bits, uniform)
 
 
 @dataclass(frozen=True, eq=False)
-class Quantised(PackedRows):
+class Quantized(PackedRows):
     """Rows as codes of a few bits: multiples of a scale of each row.
 
     With b bits a number is one of the ``2 m + 1`` values ``-s, ..., -s / m, 0, s / m, ..., s``, ``m = 2^(b - 1) - 1``, s the
@@ -106,9 +106,9 @@ class Quantised(PackedRows):
     Examples
     --------
     >>> import numpy as np
-    >>> from consensus.compression import Quantised
+    >>> from consensus.compression import Quantized
     >>> rows = np.array([[3.0, -5.0, 1.0, 0.5], [0.0, 2.0, 4.0, -1.0]])
-    >>> quantised = Quantised.nearest(rows, bits=3)
+    >>> quantised = Quantized.nearest(rows, bits=3)
     >>> 3 * quantised.unpack()
     array([[ 10., -15.,   5.,   0.],
            [  0.,   8.,  12.,  -4.]])
@@ -124,19 +124,19 @@ class Quantised(PackedRows):
     sent = ("codes", "scale")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _checks.count("columns of Quantised", self.columns))
-        object.__setattr__(self, "bits", _checks.count("bits of Quantised", self.bits, least=2, most=16))
-        object.__setattr__(self, "scale", _checks.floats("scale of Quantised", self.scale))
-        check_dtype("codes of Quantised", self.codes, np.uint8)
+        object.__setattr__(self, "columns", _checks.count("columns of Quantized", self.columns))
+        object.__setattr__(self, "bits", _checks.count("bits of Quantized", self.bits, least=2, most=16))
+        object.__setattr__(self, "scale", _checks.floats("scale of Quantized", self.scale))
+        check_dtype("codes of Quantized", self.codes, np.uint8)
         width = -(-self.columns * self.bits // 8)
         if self.codes.shape[1:] != (width,) or self.scale.shape != (len(self.codes), 1):
             raise ValueError(
-                f"codes and scale of Quantised must have shapes (agents, {width}) and (agents, 1) for {self.columns} columns "
+                f"codes and scale of Quantized must have shapes (agents, {width}) and (agents, 1) for {self.columns} columns "
                 f"of {self.bits} bits; got {self.codes.shape} and {self.scale.shape}"
             )
 
     @classmethod
-    def nearest(cls, rows: np.ndarray, bits: int) -> Quantised:
+    def nearest(cls, rows: np.ndarray, bits: int) -> Quantized:
         """Round each number to the nearest code; the row's largest modulus is its scale.
 
         A row with a NaN or an infinity unpacks to NaN, so that a diverging run is seen to diverge.
@@ -150,13 +150,13 @@ class Quantised(PackedRows):
 
         Returns
         -------
-        Quantised
+        Quantized
             The rounded rows.
         """
         return cls.random(rows, bits, None)
 
     @classmethod
-    def random(cls, rows: np.ndarray, bits: int, uniform: np.ndarray | None) -> Quantised:
+    def random(cls, rows: np.ndarray, bits: int, uniform: np.ndarray | None) -> Quantized:
         """Round up or down at random, so that the expectation of a number is the number.
 
         Parameters
@@ -170,7 +170,7 @@ class Quantised(PackedRows):
 
         Returns
         -------
-        Quantised
+        Quantized
             The rounded rows.
         """
         rows, bits = rows_of(rows), _checks.count("bits", bits, least=2, most=16)

@@ -1,4 +1,4 @@
 """Agents with models, or parts of models, of their own.
 
-They are ``consensus.solvers.Personalised`` and ``SharedBody``; the history is measured at each agent's own point.
+They are ``consensus.solvers.Personalized`` and ``SharedBody``; the history is measured at each agent's own point.
 """

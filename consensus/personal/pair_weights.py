@@ -18,7 +18,7 @@ from topologies.schedules.reordered import permuted
 
 
 class PairWeights:
-    """Strength of the coupling between the models of each pair of agents: see :class:`consensus.solvers.Personalised`.
+    """Strength of the coupling between the models of each pair of agents: see :class:`consensus.solvers.Personalized`.
 
     Parameters
     ----------

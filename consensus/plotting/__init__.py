@@ -3,6 +3,8 @@
 from consensus.plotting.animation import animate
 from consensus.plotting.networks import topology
 from consensus.plotting.properties import degrees, spectrum
-from consensus.plotting.runs import COLOURS, DASHES, LABELS, MARKERS, adaptation, convergence
+from consensus.plotting.runs import COLORS, DASHES, LABELS, MARKERS, adaptation, convergence
 
-__all__ = ["COLOURS", "DASHES", "LABELS", "MARKERS", "adaptation", "animate", "convergence", "degrees", "spectrum", "topology"]
+COLOURS = COLORS
+
+__all__ = ["COLORS", "DASHES", "LABELS", "MARKERS", "adaptation", "animate", "convergence", "degrees", "spectrum", "topology"]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 import topologies
 from consensus import _checks
 from consensus.plotting.networks import graph_of, whole_numbers
-from consensus.plotting.runs import COLOURS, MARKERS, literal, new_axes
+from consensus.plotting.runs import COLORS, MARKERS, literal, new_axes
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def spectrum(matrices: Matrix | Mapping[str, Matrix], *, round: int = 0, log_x: 
     moduli = {name: _moduli(f"matrices[{name!r}]" if name else "matrices", item, round) for name, item in named.items()}
     ax = ax or new_axes((6.4, 4.0))
     for index, (name, values) in enumerate(moduli.items()):
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        colour, marker = COLORS[index % len(COLORS)], MARKERS[index % len(MARKERS)]
         ax.plot(np.arange(1, len(values) + 1), values, marker, label=literal(name), color=colour, markersize=4)
     ax.set(xlabel="eigenvalue, by modulus", ylabel="modulus", xscale="log" if log_x else "linear")
     if not log_x:
@@ -108,7 +108,7 @@ def degrees(graph: nx.Graph | ScheduleLike | Mapping[str, nx.Graph | ScheduleLik
     width = 0.8 / len(counts)
     for index, (name, agents) in enumerate(counts.items()):
         places = np.arange(len(agents)) + (index - (len(counts) - 1) / 2) * width
-        colour = COLOURS[2] if len(counts) == 1 else COLOURS[index % len(COLOURS)]
+        colour = COLORS[2] if len(counts) == 1 else COLORS[index % len(COLORS)]
         ax.bar(places, agents, color=colour, width=width, label=literal(name))
     ax.set(xlabel="neighbours", ylabel="agents")
     ax.xaxis.set_major_locator(whole_numbers())

@@ -45,7 +45,7 @@ LABELS = {
 }
 
 # Colours differ in grey print, too: from dark to light. Beyond five they repeat with other dashes and markers.
-COLOURS = ("#000000", "#7a1040", "#0072b2", "#d97700", "#6fc3b4")
+COLORS = ("#000000", "#7a1040", "#0072b2", "#d97700", "#6fc3b4")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = "osD^vPX*"
 
@@ -111,8 +111,8 @@ def convergence(
         ax.set_xscale("log")
         _few_labels(ax)
     for index, (name, (across, values)) in enumerate(curves.items()):
-        colour = COLOURS[index % len(COLOURS)]
-        style = DASHES[(index + index // len(COLOURS)) % len(DASHES)]
+        colour = COLORS[index % len(COLORS)]
+        style = DASHES[(index + index // len(COLORS)) % len(DASHES)]
         shown = across > 0 if log_x else slice(None)
         heights = (np.where(values > 0, values, np.nan) if log else values)[shown]
         marker = MARKERS[index % len(MARKERS)]
@@ -241,10 +241,10 @@ def adaptation(history: History, *, x: str = "exchanges") -> Figure:
     across = history[x][later]
     tau = axes[0, 1]
     tau.fill_between(across, history["tau_least"][later], history["tau_largest"][later], color="0.8", label="all agents")
-    tau.plot(across, history["tau_largest"][later], color=COLOURS[0], linewidth=1, label="largest")
+    tau.plot(across, history["tau_largest"][later], color=COLORS[0], linewidth=1, label="largest")
     tau.set(yscale="log", ylabel="tau")
     shown = (("tries", "local solves in a round, at most"), ("exchanges_a_round", "exchanges in a round"))
-    for ax, colour, (column, label) in zip(axes[1], COLOURS[1:], shown, strict=False):
+    for ax, colour, (column, label) in zip(axes[1], COLORS[1:], shown, strict=False):
         ax.step(across, history[column][later], where="post", color=colour)
         ax.set(ylabel=label, ylim=(0, None))
         ax.yaxis.get_major_locator().set_params(integer=True)

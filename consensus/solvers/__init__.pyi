@@ -12,7 +12,8 @@ from consensus.deep.dsgdm import DSGDm as DSGDm
 from consensus.deep.noloco import NoLoCo as NoLoCo
 from consensus.deep.qg_dsgdm import QGDSGDm as QGDSGDm
 from consensus.deep.relay_sgd import RelaySGD as RelaySGD
-from consensus.personal.personalised import Personalised as Personalised
+from consensus.personal.personalized import Personalized as Personalised  # noqa: F401
+from consensus.personal.personalized import Personalized as Personalized
 from consensus.personal.shared_body import SharedBody as SharedBody
 from consensus.solvers.acc_gt import AccGT as AccGT
 from consensus.solvers.adaptive import AdaptiveNEXT as AdaptiveNEXT

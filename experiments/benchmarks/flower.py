@@ -14,7 +14,7 @@ from importlib.util import find_spec
 import numpy as np
 from scipy.special import expit
 
-from consensus import centralised, solvers
+from consensus import centralized, solvers
 from experiments.benchmarks.peers import LOCAL, RIDGE, clock, enough, network_of, problem_of
 from experiments.shared.environment import environment
 
@@ -82,10 +82,10 @@ def main():
     if not find_spec("flwr") or not find_spec("ray"):
         raise SystemExit(INSTALL)
     problem, here = problem_of("breast_cancer"), environment("one process")
-    system = centralised.FedAvg(step_of(problem), LOCAL)
+    system = centralized.FedAvg(step_of(problem), LOCAL)
 
     def ours(rounds):
-        return centralised.solve(problem, system, rounds=rounds, record_every=rounds).w[0]
+        return centralized.solve(problem, system, rounds=rounds, record_every=rounds).w[0]
 
     w, seconds = theirs(problem, given.rounds)
     difference = np.abs(ours(given.rounds) - w).max() / np.abs(w).max()

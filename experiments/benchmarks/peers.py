@@ -18,7 +18,7 @@ from scipy import sparse
 
 import consensus
 import topologies
-from consensus import centralised, solvers
+from consensus import centralized, solvers
 from experiments.shared.environment import environment
 
 INSTALL = """decent-bench is missing. It needs Python 3.13 or newer; from the project's folder:
@@ -158,13 +158,13 @@ def served(problem):
 
     network = networks.FedNetwork(their_agents(problem))
     step = solvers.ExactDiffusion().prepared(problem, network_of(problem)).step_size  # 1 / L
-    system = centralised.FedAvg(step, LOCAL)
+    system = centralized.FedAvg(step, LOCAL)
 
     def run(rounds):
         federated.FedAvg(step_size=step, num_local_steps=LOCAL).run(network, rounds)
         return arrays.to_numpy(network.server().x)[None]
 
-    return lambda rounds: centralised.solve(problem, system, rounds=rounds, record_every=rounds).w, run
+    return lambda rounds: centralized.solve(problem, system, rounds=rounds, record_every=rounds).w, run
 
 
 def clock(run, rounds):

@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 import consensus
-from consensus.centralised import MapReduceGradientDescent, SplitMLP, solve
+from consensus.centralized import MapReduceGradientDescent, SplitMLP, solve
 from experiments.benchmarks.core import shards
 
 REPEATS = 7

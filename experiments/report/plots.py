@@ -226,12 +226,12 @@ def _numbers(column):
 
 def look(index):
     """The colour, line style and marker of the figures' curve ``index``, as plotly calls them."""
-    turn, colour = divmod(index, len(plotting.COLOURS))
+    turn, colour = divmod(index, len(plotting.COLORS))
     named = {"-": (), "--": "lines.dashed_pattern", "-.": "lines.dashdot_pattern", ":": "lines.dotted_pattern"}
     dash = plotting.DASHES[(index + turn) % len(plotting.DASHES)]
     pattern = named[dash] if isinstance(dash, str) else dash[1]
     lengths = matplotlib.rcParams[pattern] if isinstance(pattern, str) else pattern
     dash = ",".join(f"{WIDTH * length:.3g}px" for length in lengths) or "solid"
-    colour = plotting.COLOURS[colour]
+    colour = plotting.COLORS[colour]
     marker = {"color": colour, "size": 7, "maxdisplayed": 8, "symbol": SYMBOLS[plotting.MARKERS[index % len(plotting.MARKERS)]]}
     return {"line": {"color": colour, "width": WIDTH, "dash": dash}, "marker": marker}

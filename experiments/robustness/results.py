@@ -122,7 +122,7 @@ def figure(done):
 def _curve(ax, rows, across, marks, label, index, band):
     values = np.array([ratios(rows, mark) for mark in marks]).reshape(len(marks), len(rows))
     shape = (index + index // 5) % 5  # the colours that come a second time have other dashes and markers
-    colour, dash = plotting.COLOURS[index % 5], plotting.DASHES[shape]
+    colour, dash = plotting.COLORS[index % 5], plotting.DASHES[shape]
     means = np.exp(np.log(values).mean(axis=1))
     ax.plot(across, means, linestyle=dash, color=colour, marker=plotting.MARKERS[shape], markersize=4, label=label)
     if band:

@@ -112,7 +112,7 @@ def own_legend(ax, columns=2):
 def points(ax, x, y, name, index):
     """Draw the curve number ``index`` through points, the spreads x and y of two quantities over repeats."""
     (x, x_error), (y, y_error) = _errors(x), _errors(y)
-    style = {"color": plotting.COLOURS[index], "linestyle": plotting.DASHES[index], "marker": plotting.MARKERS[index]}
+    style = {"color": plotting.COLORS[index], "linestyle": plotting.DASHES[index], "marker": plotting.MARKERS[index]}
     ax.errorbar(x, y, y_error, x_error, label=name, markersize=4, elinewidth=0.7, **style)
     ax.grid(True, color="0.9", linewidth=0.6)
     ax.set_axisbelow(True)

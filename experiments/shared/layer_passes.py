@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus._arrays.parallel import cores, one_blas_thread
-from consensus.centralised import LayerParallel
+from consensus.centralized import LayerParallel
 from consensus.costs import Cluster
 from consensus.history import History
 from consensus.models import ResNet

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from consensus._arrays.parallel import cores
-from consensus.centralised import SplitMLP
+from consensus.centralized import SplitMLP
 from consensus.history import History
 from experiments.shared.results import Outcome, Run
 from experiments.shared.tables import Table

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus.centralised import SplitMLP
+from consensus.centralized import SplitMLP
 from consensus.costs import Cluster, Load
 from consensus.models import MLP
 from experiments.shared.layer_passes import CPU, EMPTY, HERE, NETWORK, SERIAL, STATE, given, gradients

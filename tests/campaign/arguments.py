@@ -46,7 +46,7 @@ EXPRESSIONS = {
     "consensus.Minibatches(2).at(good.problem(), 0)": "batch",
     "consensus.compression.TopK(0.5)": "compressor",
     "consensus.robust.SignFlip()": "attack",
-    "consensus.centralised.FedAvg(0.1)": "system",
+    "consensus.centralized.FedAvg(0.1)": "system",
     "good.history()": "history",
     "{'run': good.history()}": "histories",
     "good.row()": "row",
@@ -69,7 +69,7 @@ SPECIAL = {
     "consensus.Result.predictor": {"model": "good.model()"},
     "consensus.Predictor": {"w": "good.point()", "pipeline": "good.pipeline()", "data": "good.table()"},
     "consensus.load": {"path": "files.write('result')"},
-    "consensus.centralised.SynchronousSGD": {"batch": "4"},
+    "consensus.centralized.SynchronousSGD": {"batch": "4"},
     "consensus.compression.Drawn": {
         "values": "np.ones((3, 2))", "senders": "np.array([[0], [1], [2]], np.int32)", "seed": "0",
     },
@@ -78,10 +78,10 @@ SPECIAL = {
         "values": "np.ones((3, 2), np.float16)", "exponents": "np.zeros((3, 1), np.int16)", "dtype": "float",
     },
     "consensus.compression.Halves.nearest": {"rows": "good.w()"},
-    "consensus.compression.Quantised": {
+    "consensus.compression.Quantized": {
         "codes": "np.zeros((4, 2), np.uint8)", "scale": "np.ones((4, 1))", "columns": "4", "rows": "good.w()",
     },
-    "consensus.compression.Quantised.random": {"uniform": "np.full((4, 4), 0.5)"},
+    "consensus.compression.Quantized.random": {"uniform": "np.full((4, 4), 0.5)"},
     "consensus.privacy.SecureSums.masks": {"agents": "range(4)"},
     "consensus.compression.Runs": {"codes": "np.ones((4, 4), np.int64)", "unit": "np.ones((4, 2))", "rows": "good.w()"},
     "consensus.compression.Sparse": {
@@ -149,7 +149,7 @@ SPECIAL = {
     "consensus.datasets.split": {"y": "good.y()"},
     "consensus.datasets.folds": {"y": "good.y()"},
     "consensus.testing.check_robust": {"rule": "consensus.robust.NNA(good.solver(), 0.25)"},
-    "consensus.solvers.Personalised": {"weights": "topologies.metropolis(good.graph())", "l": "0.5"},
+    "consensus.solvers.Personalized": {"weights": "topologies.metropolis(good.graph())", "l": "0.5"},
     "consensus.Shards.weighted": {"agents": "np.ones(4)"},
     "consensus.privacy.SecureSums": {"rows": "good.w()", "agents": "np.arange(4)", "total": "np.zeros(3, np.uint64)"},
     "consensus.privacy.Private": {"clip": "1.0", "noise": "1.0", "gradients": "10"},

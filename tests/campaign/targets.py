@@ -17,11 +17,11 @@ LEFT_OUT = {
     "consensus.robust.Robust", "consensus.robust.PreAggregation", "consensus.testing.Report",
     "consensus.step_sizes.checked", "consensus.step_sizes.Rule", "consensus.step_sizes.positive_at",
     "consensus.step_sizes.value_at",
-    "consensus.centralised.System", "consensus.centralised.Traffic", "consensus.centralised.Dask", "consensus.costs.Load",
+    "consensus.centralized.System", "consensus.centralized.Traffic", "consensus.centralized.Dask", "consensus.costs.Load",
     # Their methods start processes, which the daemons of the campaign may not.
-    "consensus.centralised.LayerParallel", "consensus.centralised.SplitMLP",
-    "consensus.centralised.SplitTransformer", "consensus.centralised.ShardedTransformer",
-    "consensus.centralised.Grid", "consensus.centralised.ShardedMLP",  # of several ranks together
+    "consensus.centralized.LayerParallel", "consensus.centralized.SplitMLP",
+    "consensus.centralized.SplitTransformer", "consensus.centralized.ShardedTransformer",
+    "consensus.centralized.Grid", "consensus.centralized.ShardedMLP",  # of several ranks together
     "consensus.compression.Compressor", "consensus.compression.Factors", "consensus.compression.IntegerRows",
     "consensus.compression.LowRank", "consensus.solvers.PowerGossip",  # no matrix of the problem here is worth its factors
     "consensus.asynchronous.Arcs", "consensus.asynchronous.AsynchronousSolver",

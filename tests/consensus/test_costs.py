@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 import consensus
 import topologies
-from consensus import centralised
+from consensus import centralized
 from consensus.costs import Cluster, Load, load
 from consensus.solvers import DGD, TreeLBFGS
 
@@ -58,7 +58,7 @@ def test_sums_over_a_tree_are_counted_at_its_root(problem):
 
 
 def test_everything_goes_through_the_server(problem):
-    found = load(centralised.solve(problem, centralised.FedAvg(0.01, 3), rounds=10).history, problem)
+    found = load(centralized.solve(problem, centralized.FedAvg(0.01, 3), rounds=10).history, problem)
     assert found.bytes[-1] == 2 * 8 * 4 * 8 * 10
     assert found.waits == 8
     flops, adds, sent = 6 * 4 * 5 * 30, 8 * 4 * 10, 0.5 * 10 + found.bytes[-1] / 1e3

@@ -15,7 +15,7 @@ from consensus.asynchronous import ASYSONATA, Simulated
 from consensus.local import CVXPYSolver, Exact
 from consensus.plotting import convergence
 from consensus.robust import Attack, SignFlip, flip_labels
-from consensus.solvers import DGD, EXTRA, NEXT, GradientTracking, Personalised
+from consensus.solvers import DGD, EXTRA, NEXT, GradientTracking, Personalized
 from consensus.surrogates import FullLinearization, PartialLinearization
 
 RNG = np.random.default_rng(5)
@@ -108,7 +108,7 @@ def test_numbers_are_the_same_names_in_whatever_type(names, nodes):
     costs = (lambda w: ((w - centres) ** 2).sum(axis=1) / 6), (lambda w: (w - centres) / 3)
     p = consensus.Problem.from_functions(*costs, agents=3, parameters=1, lipschitz=1 / 3, labels=names)
     graph = nx.path_graph(nodes)
-    result = consensus.solve(p, graph, Personalised(nx.to_pandas_adjacency(graph), l=1.0), rounds=800)
+    result = consensus.solve(p, graph, Personalized(nx.to_pandas_adjacency(graph), l=1.0), rounds=800)
     # Closed form: f_i = (w_i - c_i)^2 / 2, so that (I + L) w = c, with L in the order of the data.
     place = [[float(node) for node in nodes].index(float(name)) for name in names]
     laplacian = nx.laplacian_matrix(graph, nodelist=nodes).toarray()[np.ix_(place, place)]
@@ -123,7 +123,7 @@ def towns(weights, graph=PATH, names=("Oslo", "Rome", "Wien")):
     centres = np.array([[{"Oslo": 0.0, "Rome": 10.0, "Wien": 20.0}[name]] for name in names])
     costs = (lambda w: ((w - centres) ** 2).sum(axis=1) / 6), (lambda w: (w - centres) / 3)
     p = consensus.Problem.from_functions(*costs, agents=3, parameters=1, lipschitz=1 / 3, labels=names)
-    result = consensus.solve(p, topologies.Static(graph), Personalised(weights(graph), l=1.0), rounds=500)
+    result = consensus.solve(p, topologies.Static(graph), Personalized(weights(graph), l=1.0), rounds=500)
     return dict(zip(result.labels, result.w[:, 0].round(6).tolist(), strict=True))
 
 
@@ -157,18 +157,18 @@ def test_weights_without_names_that_could_be_in_another_order_are_warned_of():
     p = dataclasses.replace(problem().shards.restrict([0, 1, 2]), labels=None, rows=None)
     p = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), p)
     with pytest.warns(UserWarning, match="rows of weights have no names"):
-        consensus.solve(p, graph, Personalised(nx.to_numpy_array(graph)), rounds=1)
+        consensus.solve(p, graph, Personalized(nx.to_numpy_array(graph)), rounds=1)
 
 
 def test_weights_off_the_edges_name_the_agents_and_the_remedy():
     graph = nx.path_graph([40, 10, 20])
     p = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1, lipschitz=2.0)
     with pytest.raises(ValueError, match=r"agents 20 and 40 have 1. .* networkx.to_pandas_adjacency\(graph\) has their names"):
-        consensus.solve(p, graph, Personalised(nx.to_numpy_array(graph)), rounds=1)
-    assert consensus.solve(p, graph, Personalised(nx.to_pandas_adjacency(graph)), rounds=1).labels == (10, 20, 40)
+        consensus.solve(p, graph, Personalized(nx.to_numpy_array(graph)), rounds=1)
+    assert consensus.solve(p, graph, Personalized(nx.to_pandas_adjacency(graph)), rounds=1).labels == (10, 20, 40)
     other = nx.to_pandas_adjacency(nx.path_graph([40, 10, 30]))
     with pytest.raises(ValueError, match="the agents and weights have different names: 20 in the agents alone, 30 in weights"):
-        consensus.solve(p, graph, Personalised(other), rounds=1)
+        consensus.solve(p, graph, Personalized(other), rounds=1)
 
 
 def test_different_names_are_an_error_that_lists_them_and_a_remedy_that_works():
@@ -233,7 +233,7 @@ def test_columns_of_names_with_commas_quotes_and_line_ends_are_read_back(tmp_pat
 
 
 def test_a_predictor_of_an_agent_is_asked_for_by_name():
-    result = consensus.solve(problem(), GRAPH, Personalised(l=0.5), rounds=20)
+    result = consensus.solve(problem(), GRAPH, Personalized(l=0.5), rounds=20)
     pipeline = consensus.datasets.split(np.random.default_rng(0).normal(size=(20, 3)), np.arange(20.0)).pipeline
     X = np.ones((1, 3))
     found = result.predictor(pipeline, agent=NAMES[5]).predict(X)

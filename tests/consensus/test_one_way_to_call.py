@@ -7,8 +7,8 @@ from problems import GRAPH, data, problem
 
 import consensus
 import topologies
-from consensus import Checkpoint, Record, centralised
-from consensus.centralised import FedAvg
+from consensus import Checkpoint, Record, centralized
+from consensus.centralized import FedAvg
 from consensus.checkpoints.checkpoint import load
 from consensus.engines import Processes
 from consensus.observe import EarlyStopping
@@ -23,7 +23,7 @@ def run(rounds=12, **options):
 
 
 def served(rounds=12, **options):
-    return centralised.solve(problem(), FedAvg(0.05, 2), rounds=rounds, **options)
+    return centralized.solve(problem(), FedAvg(0.05, 2), rounds=rounds, **options)
 
 
 ALIKE = {  # a keyword of solve, its field of a Record, and a value other than the default

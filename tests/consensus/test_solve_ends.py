@@ -115,7 +115,7 @@ def test_a_run_that_ends_above_its_start_is_warned_of(forked):
     assert f"was {first:.6g} and is {last:.6g} now" in str(caught[0].message)
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="^SynchronousSGD.* ended above its start"):
-        consensus.centralised.solve(p, consensus.centralised.SynchronousSGD(4, 5.0), rounds=3)
+        consensus.centralized.solve(p, consensus.centralized.SynchronousSGD(4, 5.0), rounds=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         consensus.solve(p, GRAPH, GradientTracking(0.05), rounds=3)

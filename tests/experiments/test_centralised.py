@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import consensus
-from consensus.centralised import solve
+from consensus.centralized import solve
 from consensus.costs import Cluster, Load, load
 from experiments import centralised, paper
 from experiments.shared import clusters

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 import consensus
-import consensus.centralised
+import consensus.centralized
 from experiments.benchmarks import flower, peers
 from experiments.benchmarks.least_squares import Costs
 from experiments.benchmarks.methods import METHODS
@@ -107,5 +107,5 @@ def test_local_steps_by_hand_and_their_mean_are_our_federated_averaging():
     for _ in range(rounds):
         shards = zip(problem.shards.features, problem.shards.targets, strict=True)
         w = np.mean([flower.locally(w, x, d, step) for x, d in shards], axis=0)
-    ours = consensus.centralised.solve(problem, consensus.centralised.FedAvg(step, peers.LOCAL), rounds=rounds)
+    ours = consensus.centralized.solve(problem, consensus.centralized.FedAvg(step, peers.LOCAL), rounds=rounds)
     np.testing.assert_allclose(ours.w[0], w, rtol=0, atol=1e-13)

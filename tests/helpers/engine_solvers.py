@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 import topologies
-from consensus.compression import Quantised, Sparse
+from consensus.compression import Quantized, Sparse
 from consensus.solvers import DGD, GradientTracking, Solver
 
 
@@ -95,7 +95,7 @@ class Mixed(DGD):
         sparse = Sparse.largest(w, 3)
         order = np.argsort(np.argsort(-np.abs(sparse.values), axis=1, kind="stable"), axis=1)
         few = Sparse(sparse.values, np.where(order < k[:, None], sparse.indices, -1).astype(np.int32), sparse.columns)
-        a, b, c, d = network.mix(n, w[:, :2], few, Quantised.nearest(w, 5), w)
+        a, b, c, d = network.mix(n, w[:, :2], few, Quantized.nearest(w, 5), w)
         mixed = 0.5 * d + 0.3 * c + 0.2 * b
         mixed[:, :2] += 0.1 * (a - mixed[:, :2])
         mixed -= self.step_size * problem.average_gradient(w)

@@ -4,7 +4,7 @@ import engine_cases
 import numpy as np
 from engine_harness import engine_here, say
 
-from consensus.compression import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
+from consensus.compression import Drawn, Factors, Halves, Quantized, Runs, Sparse, Whole
 from consensus.engines.transport import COLLECTED
 from consensus.solvers import DGD
 
@@ -46,7 +46,7 @@ def packed(_):
     for name, form in (
         ("arrays", lambda w: w),
         ("4 of 19", lambda w: Sparse.largest(w, 4)),
-        ("4 bits", lambda w: Quantised.nearest(w, 4)),
+        ("4 bits", lambda w: Quantized.nearest(w, 4)),
         ("halves", Halves.nearest),
         ("4 drawn", lambda w: Drawn.some(w, 4, np.arange(len(w)), seed=0, number=1)),
         ("rank 1", lambda w: Factors.along(w, ((0, 4, 3),), [np.ones((len(w), 3, 1))])),

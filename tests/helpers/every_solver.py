@@ -45,7 +45,7 @@ SOLVERS = {
     "compressed NEXT": Compressed(NEXT(_PARTIAL, 0.1), TopK(0.3)),
     "compressed SONATA": Compressed(SONATA(_PARTIAL, 0.1), Quantize(6), gamma=0.3),
     "PowerGossip": PowerGossip(DGD(0.02)),
-    "personalised": solvers.Personalised(l=0.5),
+    "personalised": solvers.Personalized(l=0.5),
     "shared body": SharedBody(GradientTracking(0.02), own=[1, 2]),
     "attacked": Attack(NNA(DGD(0.02), byzantine_weight=0.2), [1], SignFlip()),
 }
@@ -78,7 +78,7 @@ OTHERWISE = {  # settings by which a method takes another way
     "DGD, AdamW": DGD(0.01, 3, AdamW()),
     "tracking, GTAdam": GradientTracking(0.01, "cta", direction=Adam(saturation=1e6)),
     "DiLoCo, plain": solvers.DiLoCo(0.01, 4, batch=3, direction=None),
-    "personalised, batches": solvers.Personalised(l=0.5, step_size=0.02, batch=3),
+    "personalised, batches": solvers.Personalized(l=0.5, step_size=0.02, batch=3),
     "shared body, NEXT": SharedBody(NEXT(_PARTIAL, 0.2), own=[0]),
     "shared body, EXTRA": SharedBody(solvers.EXTRA(), own=[0]),
     "KGT, clipped momentum": solvers.KGT(0.01, 3, direction=Clip(0.5, Momentum(0.5))),

@@ -20,7 +20,7 @@ from problems import data, problem
 
 import consensus
 import topologies
-from consensus import asynchronous, centralised
+from consensus import asynchronous, centralized
 from consensus.errors import RunError
 from consensus.surrogates import PartialLinearization
 from consensus.testing.cases import default_network, default_problem, directed_graph
@@ -39,11 +39,11 @@ WITHOUT_ROUNDS = {
     "RASGP": (asynchronous.RASGP(0.001, batch=3), CIRCLE),
 }
 SYSTEMS = (
-    centralised.SynchronousSGD(5, 0.1, 0.9),
-    centralised.MapReduceGradientDescent(0.1),
-    centralised.FedAvg(0.1, 3, batch=3),
-    centralised.SCAFFOLD(0.1, 3, batch=3),
-    centralised.FedAdam(0.1, 3, batch=3),
+    centralized.SynchronousSGD(5, 0.1, 0.9),
+    centralized.MapReduceGradientDescent(0.1),
+    centralized.FedAvg(0.1, 3, batch=3),
+    centralized.SCAFFOLD(0.1, 3, batch=3),
+    centralized.FedAdam(0.1, 3, batch=3),
 )
 
 
@@ -88,7 +88,7 @@ def others():
         solve = functools.partial(consensus.solve, p, network, solver, engine=simulated)
         found[f"{name}: {mode}"] = functools.partial(in_mode, solve, mode, False)
     for system, mode in itertools.product(SYSTEMS, MODES):
-        solve = functools.partial(centralised.solve, MLP, system)
+        solve = functools.partial(centralized.solve, MLP, system)
         found[f"{type(system).__name__}: {mode}"] = functools.partial(in_mode, solve, mode, True)
     return found
 

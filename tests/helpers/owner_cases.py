@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 
 from consensus.privacy import SecureSums
-from consensus.solvers import EXTRA, GradientTracking, Personalised, SharedBody, TreeLBFGS, TreeNewton
+from consensus.solvers import EXTRA, GradientTracking, Personalized, SharedBody, TreeLBFGS, TreeNewton
 
 
 def of_owners(graph, smooth, single):
@@ -12,11 +12,11 @@ def of_owners(graph, smooth, single):
     numbers = np.arange(len(graph))
     weights = nx.to_numpy_array(graph, weight=None) * np.add.outer(numbers, numbers)
     return {
-        "personalised, weights": (smooth, Personalised(weights, 0.3)),
+        "personalised, weights": (smooth, Personalized(weights, 0.3)),
         "shared body, EXTRA": (smooth, SharedBody(EXTRA(0.05), own=[4, 0])),
         "shared body, batches": (single, SharedBody(GradientTracking(0.05, batch=3), own="1")),
         "TreeLBFGS, masked": (smooth, TreeLBFGS(secure=SecureSums())),
         "TreeLBFGS, float64, masked": (single, TreeLBFGS(rounded=False, secure=SecureSums(30))),
         "TreeNewton, masked": (smooth, TreeNewton(columns=3, secure=SecureSums())),
-        "personalised, batches": (single, Personalised(l=0.2, step_size=0.05, batch=3)),
+        "personalised, batches": (single, Personalized(l=0.2, step_size=0.05, batch=3)),
     }

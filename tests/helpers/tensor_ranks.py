@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from consensus.centralised import Grid, ShardedMLP, ShardedTransformer
-from consensus.centralised.tensor.transformer_sizes import TransformerSizes
+from consensus.centralized import Grid, ShardedMLP, ShardedTransformer
 from consensus.engines import MPI
+from consensus.model_parallel.transformer import TransformerSizes
 from consensus.models import MLP
 
 SAMPLES = 72

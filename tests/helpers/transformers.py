@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from consensus.centralised.tensor.transformer_sizes import Arrays, TransformerSizes
+from consensus.model_parallel.transformer import Arrays, TransformerSizes
 
 
 def drawn(sizes, samples, seed=0):

@@ -13,7 +13,7 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus import centralised
+from consensus import centralized
 from consensus.costs import Cluster, load
 from consensus.solvers import KGT
 
@@ -23,9 +23,9 @@ problem = consensus.Problem(consensus.MLP([30, 10, 1]), consensus.LogisticLoss()
 ring = topologies.ring(8)
 goal = 0.12
 runs = {
-    "FedAvg": centralised.solve(
+    "FedAvg": centralized.solve(
         problem,
-        centralised.FedAvg(0.5, local_steps=5),
+        centralized.FedAvg(0.5, local_steps=5),
         rounds=200,
         record_every=1,
         stop=f"objective <= {goal}",

@@ -2,7 +2,7 @@
 Models of the agents' own
 =========================
 
-Twelve agents of three kinds have few samples each, and one model for all cannot be right. ``Personalised`` couples the models
+Twelve agents of three kinds have few samples each, and one model for all cannot be right. ``Personalized`` couples the models
 of similar agents; its strength l goes from every agent alone to one model for each kind.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus.solvers import NIDS, Personalised
+from consensus.solvers import NIDS, Personalized
 
 rng = np.random.default_rng(0)
 kinds, truth = np.arange(12) % 3, rng.standard_normal((3, 8))
@@ -33,7 +33,7 @@ network, similar = topologies.complete(12), (kinds[:, None] == kinds) * 1.0
 strengths = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 options = {"rounds": 300, "record_every": 300, "test": test}
 own = [
-    consensus.solve(problem, network, Personalised(similar, strength), **options).history
+    consensus.solve(problem, network, Personalized(similar, strength), **options).history
     for strength in strengths
 ]
 common = consensus.solve(problem, network, NIDS(), **options).history

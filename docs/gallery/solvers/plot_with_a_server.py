@@ -2,7 +2,7 @@
 With a server
 =============
 
-What would a server buy? :mod:`consensus.centralised` has the classical systems with one, on the same problems and with
+What would a server buy? :mod:`consensus.centralized` has the classical systems with one, on the same problems and with
 the same counts. Here federated averaging and SCAFFOLD stand beside two methods without a server.
 """
 
@@ -12,17 +12,17 @@ import matplotlib.pyplot as plt
 
 import consensus
 import topologies
-from consensus import centralised
+from consensus import centralized
 from consensus.solvers import KGT
 
 data = consensus.datasets.split(*consensus.datasets.load("breast_cancer"), classification=True)
 shards = consensus.partition(data.X, data.y, agents=8, scheme="sorted")
 problem = consensus.Problem(consensus.MLP([30, 10, 1]), consensus.LogisticLoss(), shards, consensus.L2(1e-2))
 runs = {
-    name: centralised.solve(problem, system, rounds=80, record_every=4).history
+    name: centralized.solve(problem, system, rounds=80, record_every=4).history
     for name, system in {
-        "FedAvg": centralised.FedAvg(0.5, local_steps=5),
-        "SCAFFOLD": centralised.SCAFFOLD(0.5, local_steps=5),
+        "FedAvg": centralized.FedAvg(0.5, local_steps=5),
+        "SCAFFOLD": centralized.SCAFFOLD(0.5, local_steps=5),
     }.items()
 }
 runs["K-GT on a ring, no server"] = consensus.solve(

@@ -9,7 +9,7 @@ from problems import problem
 
 import consensus
 import topologies
-from consensus.compression import Half, LowRank, NoCompression, Quantised, Quantize, RandomK, TopK
+from consensus.compression import Half, LowRank, NoCompression, Quantize, Quantized, RandomK, TopK
 from consensus.solvers import BEER, ChocoSGD
 
 P, DRAWS = 12, 200
@@ -123,6 +123,6 @@ def test_numbers_of_few_bits_are_whole_numbers_like_others(kind):
         np.testing.assert_array_equal(packed[1].unpack(), packed[0].unpack())
         assert make(kind(value)) == make(value)
         assert repr(make(kind(value))) == repr(make(value))
-    few = Quantised.nearest(rows, bits=kind(3))
-    np.testing.assert_array_equal(few.unpack(), Quantised.nearest(rows, bits=3).unpack())
-    np.testing.assert_array_equal(Quantised(few.codes, few.scale, 300, kind(3)).unpack(), few.unpack())
+    few = Quantized.nearest(rows, bits=kind(3))
+    np.testing.assert_array_equal(few.unpack(), Quantized.nearest(rows, bits=3).unpack())
+    np.testing.assert_array_equal(Quantized(few.codes, few.scale, 300, kind(3)).unpack(), few.unpack())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from consensus.communication.packed import from_bytes, to_bytes
-from consensus.compression import Drawn, Factors, Halves, Quantised, Sparse, Whole
+from consensus.compression import Drawn, Factors, Halves, Quantized, Sparse, Whole
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((5, 13))
@@ -61,7 +61,7 @@ def test_places_take_few_bits(columns):
 @pytest.mark.parametrize("bits", range(2, 17))
 def test_numbers_are_rounded_to_the_nearest_code(bits, dtype):
     rows = ROWS.astype(dtype)
-    quantised = Quantised.nearest(rows, bits)
+    quantised = Quantized.nearest(rows, bits)
     found, most, scale = quantised.unpack(), 2 ** (bits - 1) - 1, np.abs(rows).max(axis=1, keepdims=True)
     assert found.dtype == dtype
     codes = found / scale * most
@@ -76,16 +76,16 @@ def test_numbers_are_rounded_to_the_nearest_code(bits, dtype):
 
 def test_codes_are_what_the_documentation_says():
     """Five bits: 0 .. 30 about 15, the lowest bit first; 1, -1, 2/3 have codes 30, 0, 25: 01111 00000 10011."""
-    quantised = Quantised.nearest(np.array([[3.0, -3.0, 2.0]]), 5)
+    quantised = Quantized.nearest(np.array([[3.0, -3.0, 2.0]]), 5)
     bits = "".join(f"{byte:08b}"[::-1] for byte in quantised.codes[0].tolist())
     assert bits == "011110000010011" + "0"
-    assert Quantised.nearest(np.array([[3.0, -3.0, 2.0]]), 8).codes.tolist() == [[254, 0, 127 + 85]]
+    assert Quantized.nearest(np.array([[3.0, -3.0, 2.0]]), 8).codes.tolist() == [[254, 0, 127 + 85]]
 
 
 def test_rows_of_zeros_stay_zero_and_no_rows_are_no_rows():
-    for pack in (lambda rows: Quantised.nearest(rows, 4), lambda rows: Sparse.largest(rows, 2), Halves.nearest):
+    for pack in (lambda rows: Quantized.nearest(rows, 4), lambda rows: Sparse.largest(rows, 2), Halves.nearest):
         assert not pack(np.zeros((2, 3))).unpack().any()
-    none = Quantised.nearest(np.zeros((0, 3)), bits=5)
+    none = Quantized.nearest(np.zeros((0, 3)), bits=5)
     assert (none.bytes.shape, none.unpack().shape) == ((0,), (0, 3))
 
 
@@ -95,8 +95,8 @@ def test_rows_of_zeros_stay_zero_and_no_rows_are_no_rows():
     [
         lambda rows: Sparse.largest(rows, 3),
         lambda rows: Sparse(rows[:, :0], np.zeros((5, 0), np.int32), 4),
-        lambda rows: Quantised.nearest(rows, 3),
-        lambda rows: Quantised.nearest(rows, 16),
+        lambda rows: Quantized.nearest(rows, 3),
+        lambda rows: Quantized.nearest(rows, 16),
         Halves.nearest,
         lambda rows: Drawn.some(rows, 4, SENDERS, seed=1, number=2),
         lambda rows: Drawn.some(rows, 13, SENDERS, seed=1, number=2),
@@ -142,9 +142,9 @@ def test_places_depend_on_seed_sender_and_number_alone():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_row_that_diverged_unpacks_to_nan_and_leaves_others_alone(bad):
     rows = np.array([[1.0, bad, 0.0], [2.0, -4.0, 1.0]])
-    unpacked = Quantised.nearest(rows, bits=4).unpack()
+    unpacked = Quantized.nearest(rows, bits=4).unpack()
     assert np.isnan(unpacked[0]).all()
-    np.testing.assert_array_equal(unpacked[1:], Quantised.nearest(rows[1:], bits=4).unpack())
+    np.testing.assert_array_equal(unpacked[1:], Quantized.nearest(rows[1:], bits=4).unpack())
 
 
 ONE, BYTES = np.zeros((5, 1), np.int16), np.zeros((5, 7), np.uint8)
@@ -158,12 +158,12 @@ ONE, BYTES = np.zeros((5, 1), np.int16), np.zeros((5, 7), np.uint8)
         (lambda: Sparse(ROWS, np.zeros((5, 13), int), 13), TypeError, "indices of Sparse must be an array of int32"),
         (lambda: Sparse(ROWS, np.zeros((5, 12), np.int32), 13), ValueError, r"one shape.*\(5, 13\) and \(5, 12\)"),
         (lambda: Sparse(ROWS, np.full((5, 13), 13, np.int32), 13), ValueError, r"in -1 \.\. 12; got 13 \.\. 13"),
-        (lambda: Quantised.nearest(ROWS, 1), ValueError, "bits must be a whole number >= 2; got 1"),
-        (lambda: Quantised.nearest(ROWS, 17), ValueError, "bits must be.*<= 16; got 17"),
-        (lambda: Quantised.nearest(ROWS[0], 4), ValueError, r"rows must have shape \(agents, P\); got \(13,\)"),
-        (lambda: Quantised(ROWS, ROWS[:, :1], 13, 4), TypeError, "codes of Quantised must be an array of uint8"),
+        (lambda: Quantized.nearest(ROWS, 1), ValueError, "bits must be a whole number >= 2; got 1"),
+        (lambda: Quantized.nearest(ROWS, 17), ValueError, "bits must be.*<= 16; got 17"),
+        (lambda: Quantized.nearest(ROWS[0], 4), ValueError, r"rows must have shape \(agents, P\); got \(13,\)"),
+        (lambda: Quantized(ROWS, ROWS[:, :1], 13, 4), TypeError, "codes of Quantized must be an array of uint8"),
         (
-            lambda: Quantised(BYTES, ROWS, 13, 4),
+            lambda: Quantized(BYTES, ROWS, 13, 4),
             ValueError,
             r"\(agents, 7\) and .* 13 columns of 4 bits; .*\(5, 7\) and \(5, 13",
         ),

@@ -8,7 +8,7 @@ from problems import data
 import consensus
 import topologies
 from consensus import CrossEntropy, Huber, LogisticLoss, Shards, SquaredLoss
-from consensus.centralised import FedAvg
+from consensus.centralized import FedAvg
 from consensus.data import load_shards, save_shards
 from consensus.data.digests import digests
 from consensus.solvers import DGD, GTSAGA, NEXT, AdaptiveNEXT, TreeNewton
@@ -63,7 +63,7 @@ def test_runs_are_those_of_repeated_samples(loss, solver):
 
 
 def test_federated_averaging_weighs_clients_by_their_samples_weights():
-    runs = [consensus.centralised.solve(problem, FedAvg(0.1, local_steps=3), rounds=4) for problem in pair()]
+    runs = [consensus.centralized.solve(problem, FedAvg(0.1, local_steps=3), rounds=4) for problem in pair()]
     np.testing.assert_allclose(runs[0].mean, runs[1].mean, rtol=1e-12)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import consensus
 from consensus.data import own
-from consensus.solvers import Personalised
+from consensus.solvers import Personalized
 
 TOWNS = ("Oslo", "Rome", "Wien")
 SCRIPT = """
@@ -18,7 +18,7 @@ import contextlib, io, json, sys
 import networkx as nx, numpy as np, pandas as pd, consensus
 from consensus.data import own
 from consensus.engines import MPI
-from consensus.solvers import Personalised
+from consensus.solvers import Personalized
 
 TOWNS = {towns}
 engine = MPI()
@@ -31,8 +31,8 @@ with contextlib.redirect_stdout(io.StringIO()):
 p = consensus.Problem(consensus.Linear(1), consensus.SquaredLoss(), owned.shards)
 graph = nx.Graph([("Wien", "Oslo"), ("Oslo", "Rome")])
 settings = dict(rounds=40, engine=engine, agent_objectives=True)
-result = consensus.solve(p, graph, Personalised(nx.to_numpy_array(graph), l=0.5), **settings)
-part = consensus.solve(p, graph, Personalised(nx.to_numpy_array(graph), l=0.5), gather=False, **settings)
+result = consensus.solve(p, graph, Personalized(nx.to_numpy_array(graph), l=0.5), **settings)
+part = consensus.solve(p, graph, Personalized(nx.to_numpy_array(graph), l=0.5), gather=False, **settings)
 assert part.labels == result.labels[engine.rows(3)] and np.array_equal(part.w, result.w[engine.rows(3)])
 try:
     consensus.solve(p, nx.path_graph(["Wien", "Oslo", "Bonn"]), rounds=1, engine=engine)
@@ -53,7 +53,7 @@ def alone(towns):
     p = consensus.Problem(consensus.Linear(1), consensus.SquaredLoss(), owned.shards)
     graph = nx.relabel_nodes(nx.Graph([("Wien", "Oslo"), ("Oslo", "Rome")]), {name: k for k, name in enumerate(towns)})
     similar = nx.to_numpy_array(graph, nodelist=range(3))
-    return consensus.solve(p, graph, Personalised(similar, l=0.5), rounds=40, agent_objectives=True).w
+    return consensus.solve(p, graph, Personalized(similar, l=0.5), rounds=40, agent_objectives=True).w
 
 
 @pytest.mark.slow

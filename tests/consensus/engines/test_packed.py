@@ -8,7 +8,7 @@ from engine_harness import on_ranks
 
 import consensus
 import topologies
-from consensus.compression import Quantised, Sparse
+from consensus.compression import Quantized, Sparse
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD, Gossip
 from consensus.workers.blocks import blocks_of
@@ -34,7 +34,7 @@ def test_packed_rows_travel_beside_arrays():
     """Of float32: 3 bits of 5 numbers are 2 bytes, and a scale of 4; 7 numbers beside them 28, and 2 more."""
     net, rows = network(dtype=np.float32), np.arange(20, dtype=np.float32).reshape(4, 5)
     more = np.arange(28, dtype=np.float64).reshape(4, 7)
-    packed = Quantised.nearest(rows, 3)
+    packed = Quantized.nearest(rows, 3)
     first, second = net.mix(0, packed, more, beside=2)
     W = STAR.weights(0).astype(np.float32)
     np.testing.assert_array_equal(first, W @ packed.unpack())

@@ -9,7 +9,7 @@ from feedback import SEED, SLOPES, WIDTHS, by_hand, drawn, feedback
 import consensus
 import topologies
 from consensus.asynchronous import ASYSONATA
-from consensus.centralised import SandblasterLBFGS
+from consensus.centralized import SandblasterLBFGS
 from consensus.deep.alignment import angle
 from consensus.models import MLP, DirectFeedback, linearize
 from consensus.observe import alignment
@@ -153,7 +153,7 @@ def test_asynchronous_and_centralised_methods_refuse_it_too():
             small(), topologies.ring(4), ASYSONATA(PARTIAL, 0.1), rounds=1, engine=consensus.asynchronous.Simulated()
         )
     with pytest.raises(TypeError, match="SandblasterLBFGS needs the gradients of the costs"):
-        consensus.centralised.solve(small(), SandblasterLBFGS(replicas=1), rounds=1)
+        consensus.centralized.solve(small(), SandblasterLBFGS(replicas=1), rounds=1)
 
 
 def test_it_has_no_jacobian_and_no_step_from_theory():

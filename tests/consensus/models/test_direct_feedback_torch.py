@@ -10,7 +10,7 @@ from feedback import AGENTS, SEED, WIDTHS, drawn, feedback
 
 import consensus
 import topologies
-from consensus.centralised import SplitMLP
+from consensus.centralized import SplitMLP
 from consensus.engines import Processes
 from consensus.models import MLP, DirectFeedback, Linear, Torch
 from consensus.solvers import DGD

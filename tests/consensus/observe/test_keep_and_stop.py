@@ -119,8 +119,8 @@ def test_a_run_stops_at_the_first_round_where_the_rule_holds(sign):
 
 @pytest.mark.slow
 def test_systems_with_a_server_stop_and_keep_too():
-    system = consensus.centralised.SynchronousSGD(batch=2, learning_rate=0.05)
-    result = consensus.centralised.solve(problem(), system, rounds=30, test=TEST, keep="objective", stop="epochs>=1")
+    system = consensus.centralized.SynchronousSGD(batch=2, learning_rate=0.05)
+    result = consensus.centralized.solve(problem(), system, rounds=30, test=TEST, keep="objective", stop="epochs>=1")
     assert result.history["epochs"][-1] >= 1 > result.history["epochs"][-2]
     assert result.best.value == result.history["objective"].min()
 

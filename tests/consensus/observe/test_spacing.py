@@ -10,7 +10,7 @@ from problems import data, problem
 
 import consensus
 import topologies
-from consensus.centralised import FedAvg
+from consensus.centralized import FedAvg
 from consensus.engines import Processes
 from consensus.observe import Due
 from consensus.observe.spacing import Spacing, cost_of_row
@@ -69,7 +69,7 @@ RUNS = {
     "objectives of agents": (consensus.solve, (RING, GradientTracking(0.02)), {"rounds": 200, "agent_objectives": True}),
     "a sample": (consensus.solve, (RING, GradientTracking(0.02, batch=4)), {"rounds": 200, "metrics_on": 8}),
     "all samples now and then": (consensus.solve, (RING, GTSARAH(0.02, batch=4, period=7)), {"rounds": 200}),
-    "a server": (consensus.centralised.solve, (FedAvg(0.05, 3, batch=4),), {"rounds": 200, "test": TEST}),
+    "a server": (consensus.centralized.solve, (FedAvg(0.05, 3, batch=4),), {"rounds": 200, "test": TEST}),
 }
 
 
@@ -128,7 +128,7 @@ def test_a_resumed_run_records_the_same_rounds(until, tmp_path):
 
 def test_a_server_resumes_the_same(tmp_path):
     def run(rounds, **options):
-        return consensus.centralised.solve(problem(), FedAvg(0.05, 2, batch=2), rounds=rounds, **options)
+        return consensus.centralized.solve(problem(), FedAvg(0.05, 2, batch=2), rounds=rounds, **options)
 
     run(17, checkpoint=tmp_path / "run")
     assert_same(run(60, resume=tmp_path / "run"), run(60))

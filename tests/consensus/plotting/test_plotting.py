@@ -109,7 +109,7 @@ def test_labels_of_a_logarithmic_axis_do_not_overlap(first, decades):
 
 def test_runs_differ_in_grey_too():
     lines = plotting.convergence({str(run): history() for run in range(12)}).get_lines()
-    colours = [float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114))) for colour in plotting.COLOURS]
+    colours = [float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114))) for colour in plotting.COLORS]
     assert np.diff(sorted(colours)).min() > 0.1
     assert len({(line.get_color(), str(line._dash_pattern)) for line in lines}) == 12
     for first, second in itertools.pairwise(lines):

@@ -9,8 +9,8 @@ from problems import problem
 
 import consensus
 import topologies
-from consensus.centralised import SCAFFOLD, FedAdam, FedAvg
-from consensus.centralised import solve as federated
+from consensus.centralized import SCAFFOLD, FedAdam, FedAvg
+from consensus.centralized import solve as federated
 from consensus.privacy import SecureSums
 from consensus.solvers import TreeLBFGS, TreeNewton
 
@@ -75,7 +75,7 @@ def test_sums_of_drawn_clients_are_refused(system, share):
 
 def test_the_differences_of_a_servers_sums_are_of_all_clients(monkeypatch):
     """The server's least squares over rounds, by whose clients' weights are in each sum, have one unknown: the sum."""
-    from consensus.centralised.federated import Clients
+    from consensus.federated.base import Clients
 
     p, seen = owned(range(AGENTS)), []
     total = Clients.total

@@ -238,8 +238,8 @@ def test_rows_of_a_sample_read_it_alone():
 
 @pytest.mark.slow
 def test_servers_take_them():
-    system = consensus.centralised.SynchronousSGD(batch=10, learning_rate=0.1, workers=2)
-    one, other = (consensus.centralised.solve(p, system, rounds=4).w for p in (memory(), lazy()))
+    system = consensus.centralized.SynchronousSGD(batch=10, learning_rate=0.1, workers=2)
+    one, other = (consensus.centralized.solve(p, system, rounds=4).w for p in (memory(), lazy()))
     np.testing.assert_array_equal(other, one)
 
 

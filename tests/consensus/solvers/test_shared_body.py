@@ -12,7 +12,7 @@ from consensus import solvers
 from consensus.compression import TopK
 from consensus.privacy import Private
 from consensus.robust import NNA
-from consensus.solvers import DGD, EXTRA, NEXT, Gossip, GradientTracking, Personalised, SharedBody
+from consensus.solvers import DGD, EXTRA, NEXT, Gossip, GradientTracking, Personalized, SharedBody
 from consensus.surrogates import FullLinearization, PartialLinearization
 
 AGENTS = len(GRAPH)
@@ -177,7 +177,7 @@ def test_wrappers_around_it_see_the_shared_parameters_alone():
         (solvers.RelaySGD(0.1), "takes messages one by one"),
         (NNA(DGD(0.1), 0.1), r"NNA\(SharedBody\(\.\.\.\), \.\.\.\)"),
         (solvers.ChocoSGD(TopK(0.3)), "ChocoSGD compresses them"),
-        (Personalised(), "Personalised, whose objective"),
+        (Personalized(), "Personalized, whose objective"),
         (solvers.TreeLBFGS(), "sums along a tree"),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_wrong_folder_gets_one_clear_line(wrong, tmp_path):
 
 def test_curves_look_as_in_the_figures():
     looks = [plots.look(index) for index in range(len(plotting.DASHES))]
-    assert [plots.look(index)["line"]["color"] for index in range(len(plotting.COLOURS))] == list(plotting.COLOURS)
+    assert [plots.look(index)["line"]["color"] for index in range(len(plotting.COLORS))] == list(plotting.COLORS)
     assert len({plots.look(index)["marker"]["symbol"] for index in range(len(plotting.MARKERS))}) == len(plotting.MARKERS)
     dashes = [look["line"]["dash"] for look in looks]
     assert dashes[0] == "solid"

@@ -1,0 +1,3 @@
+"""Another spelling of :mod:`consensus.centralized`."""
+
+from consensus.centralized import *  # noqa: F403

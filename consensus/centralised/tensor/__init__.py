@@ -1,1 +1,0 @@
-"""Matrices and linear maps spread over ranks in one, two and three dimensions."""

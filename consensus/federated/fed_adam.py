@@ -1,0 +1,88 @@
+"""Adam on the server, over the clients' changes."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+from consensus.federated.base import Clients, Federated
+from consensus.federated.fed_avg import change
+from consensus.problems import BaseProblem
+from consensus.servers.system import Traffic
+
+
+class FedAdamState(NamedTuple):
+    """The server's iterate w, and the means m of the changes and v of their squares, (1, P) each."""
+
+    round: int
+    w: np.ndarray
+    m: np.ndarray
+    v: np.ndarray
+
+
+@dataclass(frozen=True)
+class FedAdam(Federated[FedAdamState]):
+    """:class:`FedAvg` whose server makes a step of Adam along the clients' mean change D.
+
+        m+ = b1 m + (1 - b1) D,     v+ = b2 v + (1 - b2) D^2,     w+ = w + server_rate m+ / (sqrt(v+) + tau)
+
+    elementwise, with m = 0 and v = tau^2 at first and D = sum_S n_i (y_i - w) / sum_S n_i.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Step size of the clients, > 0.
+    local_steps : int
+        K, of each client in a round.
+    batch : int, optional
+        Samples per local step; by default all.
+    share : float
+        In (0, 1]: the share of the clients that take part in a round.
+    seed : int
+        Seed of all draws.
+    server_rate : float
+        Step size of the server, > 0.
+    betas : (float, float)
+        The factors b1 and b2, in [0, 1).
+    tau : float
+        > 0: the server adapts no further to changes that are smaller.
+    secure : SecureSums, optional
+        Secure aggregation: the server learns the exact sums of the changes over all clients, and of a single client only what
+        :class:`consensus.privacy.SecureSums` states. It needs ``share=1.0``: sums over different clients could be subtracted.
+
+    References
+    ----------
+    Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan, "Adaptive federated optimization", ICLR 2021, Algorithm 2
+    (weighted by samples, as its experiments are).
+
+    Examples
+    --------
+    >>> from consensus.centralized import FedAdam
+    >>> FedAdam(learning_rate=0.1, server_rate=0.01).betas
+    (0.9, 0.99)
+    """
+
+    server_rate: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.99)
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _checks.number("server_rate", self.server_rate, above=0)
+        if not isinstance(self.betas, tuple | list) or len(self.betas) != 2:
+            raise ValueError(f"betas must be two numbers, such as (0.9, 0.99); got {_checks.shown(self.betas)}")
+        for k, beta in enumerate(self.betas):
+            _checks.number(f"betas[{k}]", beta, least=0, below=1)
+        _checks.number("tau", self.tau, above=0)
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> FedAdamState:
+        return FedAdamState(0, w, np.zeros_like(w), np.full_like(w, self.tau**2))
+
+    def step(self, clients: Clients, traffic: Traffic, state: FedAdamState) -> FedAdamState:
+        n, w, m, v = state
+        b1, b2 = self.betas
+        d = change(clients, traffic, n, w)
+        m = b1 * m + (1 - b1) * d
+        v = b2 * v + (1 - b2) * d**2
+        return FedAdamState(n + 1, w + self.server_rate * m / (np.sqrt(v) + self.tau), m, v)

@@ -1,0 +1,1 @@
+"""Systems with a server, synchronous and not, and the run of one. Their names are those of :mod:`consensus.centralized`."""

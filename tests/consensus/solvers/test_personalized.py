@@ -1,0 +1,208 @@
+"""Models of the agents' own: closed forms, CVXPY, both limits, and what the history says of them."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from problems import GRAPH, data, problem
+
+import consensus
+import topologies
+from consensus.engines import Processes
+from consensus.solvers import DGD, Personalized
+
+AGENTS = len(GRAPH)
+NETWORK = topologies.Static(GRAPH)
+RIDGE = problem("squared", consensus.L2(0.1), scheme="sizes")
+
+
+def similarities(seed=0):
+    """Unequal weights on the edges of GRAPH but one, which has none."""
+    rng, weights = np.random.default_rng(seed), np.zeros((AGENTS, AGENTS))
+    for i, j in list(GRAPH.edges)[1:]:
+        weights[i, j] = weights[j, i] = rng.uniform(0.1, 3)
+    return weights
+
+
+def laplacian(weights):
+    weights = np.asarray(weights) - np.diag(np.diag(weights))
+    return np.diag(weights.sum(axis=1)) - weights
+
+
+def design(p, agent):
+    """X with a column of ones, y and sample weights of f_i = A g_i."""
+    size = p.shards.sizes[agent]
+    X = np.column_stack([p.shards.features[agent, :size], np.ones(size)])
+    return X, p.shards.targets[agent, :size, 0], np.full(size, AGENTS / p.shards.samples)
+
+
+def ridge(p, weights, strength, decay):
+    """The minimiser (A, P) by one linear system."""
+    P, L = p.parameters, laplacian(weights)
+    matrix, right = strength * np.kron(L, np.eye(P)) + decay * np.eye(AGENTS * P), np.zeros(AGENTS * P)
+    for agent in range(AGENTS):
+        X, y, c = design(p, agent)
+        here = slice(agent * P, (agent + 1) * P)
+        matrix[here, here] += X.T @ (c[:, None] * X)
+        right[here] = X.T @ (c * y)
+    return np.linalg.solve(matrix, right).reshape(AGENTS, P)
+
+
+def objective(p, weights, strength, w):
+    """The objective by its definition, each pair once."""
+    pairs = sum(weights[i, j] * np.sum((w[i] - w[j]) ** 2) for i in range(AGENTS) for j in range(i))
+    return (sum(AGENTS * p.value(w) + [p.regularizer.value(row) for row in w]) + strength / 2 * pairs) / AGENTS
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.03, 1.0, 40.0])
+@pytest.mark.parametrize("own", [False, True], ids=["mixing weights", "weights"])
+def test_ridge_is_the_solution_of_a_linear_system(strength, own):
+    weights = similarities() if own else NETWORK.weights(0).toarray()
+    result = consensus.solve(RIDGE, NETWORK, Personalized(weights if own else None, strength), rounds=1500)
+    np.testing.assert_allclose(result.w, ridge(RIDGE, weights, strength, 0.1), rtol=1e-10, atol=1e-10)
+    assert result.history["stationarity"][-1] < 1e-10
+    np.testing.assert_allclose(result.history["objective"][-1], objective(RIDGE, weights, strength, result.w), rtol=1e-13)
+    assert (result.history["disagreement"] == 0).all()
+    assert result.personal
+
+
+def test_messages_travel_along_pairs_with_weights_only():
+    result = consensus.solve(RIDGE, NETWORK, Personalized(similarities()), rounds=10)
+    assert result.history["messages"][-1] == 10 * 2 * (GRAPH.number_of_edges() - 1)
+    assert result.history["floats"][-1] == 10 * 2 * (GRAPH.number_of_edges() - 1) * 5
+
+
+@pytest.mark.parametrize(("loss", "regularizer"), [("logistic", consensus.L2(0.05)), ("squared", consensus.L1(0.05))])
+def test_cvxpy_finds_the_same_models(loss, regularizer):
+    p, weights, strength = problem(loss, regularizer, scheme="sizes"), similarities(1), 0.2
+    w, costs = cp.Variable((AGENTS, 5)), []
+    for agent in range(AGENTS):
+        X, y, c = design(p, agent)
+        out = X @ w[agent]
+        losses = cp.square(out - y) / 2 if loss == "squared" else cp.logistic(out) - cp.multiply(y, out)
+        costs.append(c @ losses + regularizer.expression(w[agent]))
+    costs += [strength / 2 * weights[i, j] * cp.sum_squares(w[i] - w[j]) for i, j in GRAPH.edges]
+    tight = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13}
+    least = cp.Problem(cp.Minimize(cp.sum(costs) / AGENTS)).solve(solver="CLARABEL", **tight)
+    result = consensus.solve(p, NETWORK, Personalized(weights, strength), rounds=3000)
+    np.testing.assert_allclose(result.history["objective"][-1], least, rtol=1e-10)
+    np.testing.assert_allclose(result.w, w.value, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_alone_at_one_end_and_one_model_at_the_other():
+    alone = np.array([ridge_alone(agent) for agent in range(AGENTS)])
+    apart = consensus.solve(RIDGE, NETWORK, Personalized(l=1e-8), rounds=1500).w
+    np.testing.assert_allclose(apart, alone, atol=1e-6)
+    common = ridge(RIDGE, np.ones((AGENTS, AGENTS)), 1e9, 0.1).mean(axis=0)
+    gaps = []
+    for strength in (1e3, 1e4):
+        together = consensus.solve(RIDGE, NETWORK, Personalized(l=strength), rounds=20_000, record_every=20_000).w
+        gaps.append(abs(together - common).max())
+    assert gaps[1] < 2e-3
+    np.testing.assert_allclose(gaps[0] / gaps[1], 10, rtol=0.05)  # of order 1 / l
+
+
+def ridge_alone(agent):
+    X, y, c = design(RIDGE, agent)
+    return np.linalg.solve(X.T @ (c[:, None] * X) + 0.1 * np.eye(5), X.T @ (c * y))
+
+
+def test_momentum_is_worth_the_square_root_of_the_condition():
+    exact = ridge(RIDGE, NETWORK.weights(0).toarray(), 1000.0, 0.1)
+    errors = [
+        abs(consensus.solve(RIDGE, NETWORK, Personalized(l=1000.0, momentum=beta), rounds=1000).w - exact).max()
+        for beta in (0.0, None)
+    ]
+    assert errors[1] < 1e-7
+    assert errors[0] > 1e-2
+
+
+def test_batches_come_near():
+    solver = Personalized(l=1.0, step_size=0.02, batch=4)
+    result = consensus.solve(RIDGE, NETWORK, solver, rounds=1500)
+    exact = ridge(RIDGE, NETWORK.weights(0).toarray(), 1.0, 0.1)
+    assert abs(result.w - exact).max() < 0.2 * abs(exact).max()
+    with pytest.raises(TypeError, match="no bound on its step for batches"):
+        consensus.solve(RIDGE, NETWORK, Personalized(batch=4), rounds=1)
+
+
+def test_a_nonconvex_model_reaches_a_stationary_point_by_descent():
+    p = problem("squared", consensus.L2(0.05), consensus.MLP([4, 3, 1]), "sizes")
+    smooth = problem("squared", None, consensus.MLP([4, 3, 1]), "sizes")
+    result = consensus.solve(p, NETWORK, Personalized(similarities(), 0.1), rounds=1000, record_every=20)
+    values, measured = result.history["objective"], result.history["stationarity"]
+    assert (np.diff(values) <= 1e-12).all()
+    assert measured[-1] < measured[0] / 100
+    np.testing.assert_allclose(values[-1], objective(p, similarities(), 0.1, result.w), rtol=1e-13)
+    w, gradient, step = result.w, np.zeros_like(result.w), 1e-6
+    for place in np.ndindex(*w.shape):
+        e = np.zeros_like(w)
+        e[place] = step
+        up, down = (objective(smooth, similarities(), 0.1, w) for w in (w + e, w - e))
+        gradient[place] = AGENTS * (up - down) / (2 * step)
+    moved = w - (w - gradient) / 1.05  # by the prox of L2(0.05)
+    np.testing.assert_allclose(measured[-1], np.sqrt(np.square(moved).sum() / AGENTS), rtol=1e-5)
+
+
+def test_the_tolerance_needs_no_agreement():
+    result = consensus.solve(RIDGE, NETWORK, Personalized(l=0.1), rounds=2000, record_every=1, tolerance=1e-6)
+    assert "stationarity" in result.reason
+    assert result.rounds < 500
+
+
+# Test errors and predictors
+
+
+def test_errors_are_those_of_the_agents_own_models():
+    X, y = data(samples=40, seed=1)
+    parts = [(X[k::AGENTS], y[k::AGENTS]) for k in range(AGENTS)]
+    owners = consensus.Shards.from_list(parts)
+    solver = Personalized(similarities(), 0.3)
+    result = consensus.solve(RIDGE, NETWORK, solver, rounds=60, test=owners, agent_objectives=True)
+    errors = [((RIDGE.model.predict(w[None], X[None])[0, :, 0] - y) ** 2).mean() for w, (X, y) in zip(result.w, parts)]
+    history = result.history
+    np.testing.assert_allclose(history["agent_test_error"][-1], errors, rtol=1e-12)
+    np.testing.assert_allclose(history["test_error"][-1], np.average(errors, weights=owners.sizes), rtol=1e-12)
+    np.testing.assert_allclose(history["test_error_worst"][-1], max(errors), rtol=1e-12)
+    np.testing.assert_allclose(history["agent_objective"][-1].mean(), history["objective"][-1], rtol=1e-13)
+    pooled = consensus.solve(RIDGE, NETWORK, solver, rounds=60, test=(X, y))
+    all_errors = [((RIDGE.model.predict(w[None], X[None])[0, :, 0] - y) ** 2).mean() for w in result.w]
+    np.testing.assert_allclose(pooled.history["test_error"][-1], np.mean(all_errors), rtol=1e-12)
+    np.testing.assert_allclose(pooled.history["test_error_worst"][-1], max(all_errors), rtol=1e-12)
+
+
+def test_a_predictor_is_that_of_one_agent(tmp_path):
+    parts = consensus.datasets.split(*consensus.datasets.load("diabetes"))
+    p = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), consensus.partition(parts.X, parts.y, 6))
+    test = (parts.X_test, parts.y_test)
+    result = consensus.solve(p, NETWORK, Personalized(l=0.1), rounds=50, test=test, keep="test_error", record_every=1)
+    assert result.best.round < 50
+    np.testing.assert_array_equal(result.predictor(parts.pipeline, agent=2).w, result.best.w[2])
+    at_best = consensus.solve(p, NETWORK, Personalized(l=0.1), rounds=result.best.round)
+    np.testing.assert_array_equal(result.best.w, at_best.w)
+    np.testing.assert_array_equal(at_best.predictor(parts.pipeline, agent=5).w, at_best.w[5])
+    with pytest.raises(ValueError, match="agent must be given, 0 to 5: each has a model of its own"):
+        result.predictor(parts.pipeline)
+    with pytest.raises(ValueError, match="agent"):
+        result.predictor(parts.pipeline, agent=6)
+    result.save(tmp_path / "run.npz")
+    again = consensus.load(tmp_path / "run.npz")
+    np.testing.assert_array_equal(again.predictor(parts.pipeline, p.model, agent=2).w, result.best.w[2])
+    one = consensus.solve(p, NETWORK, DGD(0.1), rounds=5)
+    with pytest.raises(ValueError, match="agent must be left out"):
+        one.predictor(parts.pipeline, agent=0)
+
+
+@pytest.mark.parametrize(
+    "engine", ["stacked", pytest.param(Processes(2), marks=pytest.mark.slow)], ids=["stacked", "processes"]
+)
+def test_the_best_models_survive_a_break(engine, tmp_path, forked):
+    settings = {"test": data(), "keep": "test_error_worst", "record_every": 3}
+    solver = Personalized(similarities(), 0.1)
+    whole = consensus.solve(RIDGE, NETWORK, solver, rounds=60, **settings)
+    assert 0 < whole.best.round < 45  # kept before the break
+    consensus.solve(RIDGE, NETWORK, solver, rounds=45, checkpoint=tmp_path / "c", engine=engine, **settings)
+    resumed = consensus.solve(RIDGE, NETWORK, solver, rounds=60, resume=tmp_path / "c", engine=engine, **settings)
+    np.testing.assert_array_equal(resumed.best.w, whole.best.w)
+    np.testing.assert_array_equal(resumed.w, whole.w)
+    assert resumed.best.value == whole.best.value
