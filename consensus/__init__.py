@@ -28,7 +28,7 @@ except ImportError as error:  # whatever another package of that name does
         f"{_found} pip install --force-reinstall --no-deps consensus-opt (or . in its checkout)"
     ) from error
 _homes: dict[str, list[str]] = {}
-for _name, _home in homes(__name__).items():
+for _name, (_home, _) in homes(__name__).items():
     _homes.setdefault(_home.removeprefix(f"{__name__}."), []).append(_name)
 __getattr__, __dir__, __all__ = attach(__name__, _homes.pop(__name__), _homes)
 # The package has a class of its own, which keeps `consensus.solve` the function: pickled by name, as all modules are.

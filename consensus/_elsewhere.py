@@ -6,11 +6,11 @@ from importlib import import_module
 from pkgutil import get_data
 
 
-def homes(package: str) -> dict[str, str]:
-    """Return the public names of a package and the modules that have them: lines ``from home import name as name``."""
+def homes(package: str) -> dict[str, tuple[str, str]]:
+    """Return the public names of a package, their homes and names there: lines ``from home import name as public``."""
     lines = (get_data(package, "__init__.pyi") or b"").decode().splitlines()
     words = (line.split() for line in lines if line.startswith("from "))
-    return {name: home for _, home, _, name, *_ in words}
+    return {public: (home, name) for _, home, _, name, _, public, *_ in words}
 
 
 def elsewhere(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
@@ -20,8 +20,10 @@ def elsewhere(package: str) -> tuple[Callable[[str], object], Callable[[], list[
     def found(name: str) -> object:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        thing = getattr(import_module(names[name]), name)
+        home, own = names[name]
+        thing = getattr(import_module(home), own)
         setattr(sys.modules[package], name, thing)
         return thing
 
-    return found, lambda: sorted({*vars(sys.modules[package]), *names}), sorted(names)
+    listed = sorted(public for public, (_, own) in names.items() if public == own)  # without former spellings
+    return found, lambda: sorted({*vars(sys.modules[package]), *listed}), listed

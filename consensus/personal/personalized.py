@@ -204,6 +204,3 @@ def _eigenvalue(diagonal: np.ndarray, l: float, pairs: PairWeights, place: int) 
         return float(diagonal.min() if place == 0 else (diagonal + 2 * degrees).max())
     matrix = np.diag(diagonal + degrees) - l * pairs.matrix.toarray()
     return float(np.linalg.eigvalsh(matrix)[place])
-
-
-Personalised = Personalized

@@ -3,4 +3,3 @@
 from consensus._elsewhere import elsewhere
 
 __getattr__, __dir__, __all__ = elsewhere(__name__)
-__all__.remove("Personalised")  # the former spelling of Personalized

@@ -125,7 +125,8 @@ def table(*more: Solver | type[Solver]) -> Table:
                                                                                                      [batch], [averaging];
                                                                                                      give a step
     """
-    found = [getattr(solvers, name) for name in sorted(homes("consensus.solvers"), key=str.lower)]
+    names = sorted(homes("consensus.solvers"), key=str.lower)
+    found = dict.fromkeys(getattr(solvers, name) for name in names)  # each once: some have a former spelling, too
     known = [one for one in found if inspect.isclass(one) and issubclass(one, Solver) and not inspect.isabstract(one)]
     for one in more:
         if not (inspect.isclass(one) and issubclass(one, Solver)):
