@@ -132,14 +132,14 @@ class Fit:
         matplotlib Axes
             The axes.
         """
-        from consensus.plotting.runs import COLOURS, literal, new_axes
+        from consensus.plotting.runs import COLORS, literal, new_axes
 
         table, ax = self.summary(level), _checks.axes(ax)
         table = table.drop(index="intercept", errors="ignore")[::-1]
         ax = ax or new_axes((6.4, 1.2 + 0.35 * len(table)))
         at = np.arange(len(table))
         size = np.array([table.coefficient - table.lower, table.upper - table.coefficient])
-        ax.errorbar(table.coefficient, at, xerr=size, fmt="s", color=COLOURS[0], capsize=3, markersize=5)
+        ax.errorbar(table.coefficient, at, xerr=size, fmt="s", color=COLORS[0], capsize=3, markersize=5)
         ax.axvline(0, color="0.6", linewidth=1, zorder=0)
         ax.set(yticks=at, xlabel=f"coefficient, with an interval of {level:.0%}", ylim=(-0.6, len(table) - 0.4))
         ax.set_yticklabels([literal(str(name)) for name in table.index])
