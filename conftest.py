@@ -17,7 +17,8 @@ NEEDS = {
     ],
     "jax": ["consensus/frameworks/jax.py"],
     "safetensors": ["consensus/frameworks/safetensors.py"],
-    "cryptography": ["consensus/privacy/fixed_point.py"],
+    "cryptography": ["consensus/privacy/fixed_point.py", "consensus/peers/certificates.py"],
+    "grpc": ["consensus/peers/engine.py"],
     "distributed": ["consensus/servers/dask_mapper.py"],
     "mpi4py": ["consensus/asynchronous/ranks.py", "consensus/engines/mpi.py"],
 }

@@ -15,6 +15,7 @@ from consensus import losses as losses
 from consensus import models as models
 from consensus import observe as observe
 from consensus import owners as owners
+from consensus import peers as peers
 from consensus import plotting as plotting
 from consensus import privacy as privacy
 from consensus import problems as problems

@@ -27,6 +27,7 @@ ADDITIONS = (
     "frameworks",
     "model_parallel",
     "owners",
+    "peers",
     "personal",
     "plotting",
     "privacy",

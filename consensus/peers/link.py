@@ -1,0 +1,338 @@
+"""One edge of a peer: messages with numbers, kept until the other end needs them no more, whatever stream carries them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+import consensus
+from consensus.engines.transport import UNEVEN
+from consensus.peers.audit import KINDS, Audit
+from consensus.peers.messages_pb2 import Ack, Frame, Hello, Message, Note
+
+LOG = logging.getLogger("consensus")
+PART = 1 << 20  # bytes of a payload at most
+FRAME = PART + 4096  # bytes of a frame at most
+_WINDOW = 4 * PART  # bytes that arrive before anybody asks for them
+_ACKNOWLEDGED = 16  # messages after which they are acknowledged
+_DIMENSIONS = 8
+_DTYPES = {f"{kind}{size}" for kind in ["<f", "<i", "<u", "<c"] for size in (2, 4, 8, 16)} | {"|u1", "|i1", "|b1"}
+PROCESS = secrets.token_bytes(8)  # of this process; a peer that was started again has another one
+
+
+class Refused(Exception):
+    """What the other end sent is refused; its stream ends."""
+
+
+class Owner(Protocol):
+    """What a link needs to know of its peer."""
+
+    lock: threading.RLock
+    changed: threading.Condition
+    name: str
+    run: bytes
+    audit: Audit
+
+
+class Link:
+    """The edge to the peer ``name``. All its fields are guarded by the lock of its ``owner``."""
+
+    def __init__(self, owner: Owner, name: str) -> None:
+        self.owner, self.name = owner, name
+        self._out = threading.Condition(owner.lock)  # there is something to send
+        self._room = threading.Condition(owner.lock)  # there is room in the inbox
+        self.process = b""  # of the other end, once it was there
+        self.stream = 0  # the number of the present stream
+        self.greeted = False  # whether the other end has said where it is
+        self.since = time.time()  # when this state of the connection began
+        self.why = "it was never there"
+        self.state, self.said = Note.GOES_ON, ""  # what the other end says of itself
+        self.restarted = False  # whether the other end knows messages which this process has not sent yet
+        self.bytes = self.resent = self.skew = 0.0
+        self._control: deque[bytes] = deque()
+        # Sent: the last number, what is kept, what is still to go into the present stream, what the other end has.
+        self.sent = 0
+        self._kept: dict[int, bytes] = {}
+        self._outbox: deque[tuple[int, bytes]] = deque()
+        self.acknowledged = 0
+        self._gone = 0  # the largest number that ever went out
+        self._dropped = (0, 0)  # what the other end never needs again: above the first number, up to the second
+        # Received: the last number, and up to which they were taken from the inbox.
+        self.received = self.taken = self._told = 0
+        self._inbox: deque[Message] = deque()
+        self._inside = 0  # bytes in the inbox
+        self.drops = (0, 0)  # what this end never needs again
+        self.forgets: int | None = None  # the number above which this end needs nothing again that it has taken
+
+    # What the stream calls.
+
+    def attach(self) -> int:
+        """Begin a stream, which ends the one before; return its number."""
+        with self.owner.lock:
+            self.stream += 1
+            self.greeted = False
+            self._control.clear()
+            self._outbox.clear()
+            self._wake()
+            return self.stream
+
+    def detach(self, stream: int, why: str) -> None:
+        """End a stream, and remember ``why``."""
+        with self.owner.lock:
+            if self.stream != stream:
+                return
+            if self.greeted:
+                self.since = time.time()
+            self.stream += 1
+            self.greeted, self.why = False, why
+            self._outbox.clear()
+            self._wake()
+
+    def frames(self, stream: int) -> Iterator[bytes]:
+        """Yield what goes out by a stream, until it ends."""
+        yield self._framed(hello=self._hello())
+        while True:
+            with self.owner.lock:
+                while self.stream == stream and not self._control and not (self.greeted and self._outbox):
+                    self._out.wait()
+                if self.stream != stream:
+                    return
+                if self._control:
+                    frame = self._control.popleft()
+                else:
+                    number, frame = self._outbox.popleft()
+                    self.resent += number <= self._gone
+                    self._gone = max(self._gone, number)
+                self.bytes += len(frame)
+            yield frame
+
+    def arrived(self, stream: int, data: bytes) -> None:
+        """Take a frame; :class:`Refused` says what is wrong with it."""
+        try:
+            frame = Frame.FromString(data)
+        except Exception as error:
+            raise Refused(f"{len(data)} bytes that are no frame") from error
+        body = frame.WhichOneof("body")
+        if body == "hello":
+            self._greet(stream, frame.hello)
+        elif not self.greeted and body != "note":
+            raise Refused("a stream without a greeting")
+        elif body == "message":
+            self._take(stream, frame.message)
+        elif body == "ack":
+            with self.owner.lock:
+                self._release(frame.ack)
+        elif body == "note" and frame.note.state == Note.REFUSED:
+            LOG.error("%s: %s", self.owner.name, frame.note.text[:500])
+            self.detach(stream, frame.note.text[:500])
+        elif body == "note":
+            with self.owner.lock:
+                self.state, self.said = frame.note.state, frame.note.text[:500]
+                self._wake()
+        else:
+            raise Refused("an empty frame")
+
+    # What the rounds call.
+
+    def send(self, kind: int, round: int, rows: np.ndarray) -> None:
+        """Send an array, whenever the other end can be reached."""
+        rows = np.ascontiguousarray(rows)
+        rows = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
+        content, shape = rows.reshape(-1).view(np.uint8).data, rows.shape
+        for part in range(max(1, -(-len(content) // PART))):
+            payload = bytes(content[part * PART : (part + 1) * PART])
+            message = Message(
+                run=self.owner.run,
+                sender=self.owner.name,
+                round=round,
+                kind=kind,
+                part=part,
+                sequence=self.sent + 1,
+                dtype=rows.dtype.str,
+                shape=shape,
+                payload=payload,
+                sha256=hashlib.sha256(payload).digest(),
+            )
+            frame = Frame(message=message).SerializeToString()
+            with self.owner.lock:
+                self.sent += 1
+                if not self._dropped[0] < self.sent <= self._dropped[1]:  # as it may be, after a restart
+                    self._kept[self.sent] = frame
+                if self.greeted and self.sent > self.acknowledged:
+                    self._outbox.append((self.sent, frame))
+                    self._out.notify_all()
+            self.owner.audit.write("sent", self.name, kind, round, part, len(payload), message.sha256)
+
+    def next(self) -> Message | None:
+        """Return the next message that arrived, None if there is none yet; ``LookupError`` if messages before it are lost."""
+        with self.owner.lock:
+            if not self._inbox:
+                return None
+            message = self._inbox.popleft()
+            self._inside -= len(message.payload)
+            if message.sequence != self.taken + 1:
+                raise LookupError(f"{self.taken + 1} to {message.sequence - 1}")
+            self.taken += 1
+            self._room.notify_all()
+            return message
+
+    def reject(self, why: str, parts: int) -> None:
+        """Give back the last parts that were taken, which this round does not allow: another stream may bring others."""
+        with self.owner.lock:
+            self.taken -= parts
+            self.received = self.taken
+            self._inbox.clear()
+            self._inside = 0
+        self.detach(self.stream, why)
+
+    def jump(self, sent: int, taken: int) -> None:
+        """Go on from a checkpoint, after so many messages sent and taken."""
+        with self.owner.lock:
+            self.sent, self.taken = sent, taken
+            self.received = max(self.received, taken)
+            self._outbox = deque((number, frame) for number, frame in self._outbox if number > sent)
+            while self._inbox and self._inbox[0].sequence <= taken:
+                self._inside -= len(self._inbox.popleft().payload)
+            self._room.notify_all()
+
+    def drop(self, first: int, last: int) -> None:
+        """Tell the other end which messages this one never needs again: those above the first number, up to the last."""
+        with self.owner.lock:
+            self.drops = first, last
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Tell the other end what has arrived."""
+        with self.owner.lock:
+            self._told = self.received
+            if self.forgets is not None:
+                self.drops = self.forgets, self.taken
+            if self.greeted:
+                self._post(ack=Ack(received=self.received, drop_from=self.drops[0], drop_to=self.drops[1]))
+
+    def note(self, state: Note.State, text: str) -> None:
+        """Tell the other end something about this one."""
+        with self.owner.lock:
+            if self.greeted:
+                self._post(note=Note(state=state, text=text))
+
+    @property
+    def kept(self) -> int:
+        """Number of messages that are kept for the other end."""
+        return len(self._kept)
+
+    def refuse(self, why: str) -> None:
+        """Tell the other end why its stream ends."""
+        self._post(note=Note(state=Note.REFUSED, text=f"{self.owner.name} refuses {why}"))
+
+    # The rest.
+
+    def _wake(self) -> None:
+        self._out.notify_all()
+        self._room.notify_all()
+        self.owner.changed.notify_all()
+
+    def _framed(self, **body: Hello | Ack | Note) -> bytes:
+        frame: bytes = Frame(**body).SerializeToString()
+        return frame
+
+    def _post(self, **body: Ack | Note) -> None:
+        self._control.append(self._framed(**body))
+        self._out.notify_all()
+
+    def _hello(self) -> Hello:
+        with self.owner.lock:
+            self._told = self.received
+            return Hello(
+                run=self.owner.run,
+                version=consensus.__version__,
+                sender=self.owner.name,
+                process=PROCESS,
+                received=self.received,
+                drop_from=self.drops[0],
+                drop_to=self.drops[1],
+                time=time.time(),
+            )
+
+    def _greet(self, stream: int, hello: Hello) -> None:
+        if hello.sender != self.name:
+            raise Refused(f"the name {hello.sender[:70]!r}, which its certificate does not have")
+        if hello.version != consensus.__version__:
+            raise Refused(
+                f"version {hello.version[:20]!r} of the package, where {consensus.__version__} runs: install one of them"
+            )
+        if hello.run != self.owner.run:
+            raise Refused("the digest of another run: the file of the run, or a certificate, differs between the two")
+        with self.owner.lock:
+            if self.stream != stream or self.greeted:
+                return
+            again = bool(self.process) and hello.process != self.process
+            if again:
+                LOG.info("%s: %s was started again", self.owner.name, self.name)
+            self.process, self.greeted, self.since, self.why = hello.process, True, time.time(), ""
+            self.state, self.said = Note.GOES_ON, ""
+            self.skew = hello.time - time.time()
+            self.restarted = self.restarted or hello.received > self.sent
+            self.acknowledged = hello.received
+            self._release(Ack(received=hello.received, drop_from=hello.drop_from, drop_to=hello.drop_to))
+            self._outbox = deque(item for item in self._kept.items() if item[0] > hello.received)
+            self._wake()
+
+    def _release(self, ack: Ack) -> None:
+        self.acknowledged = max(self.acknowledged, ack.received)
+        first, last = int(ack.drop_from), int(ack.drop_to)
+        begin = max(first, self._dropped[1] if self._dropped[0] == first else first)
+        if last - begin > len(self._kept):
+            self._kept = {number: frame for number, frame in self._kept.items() if not first < number <= last}
+        else:
+            for number in range(begin + 1, last + 1):
+                self._kept.pop(number, None)
+        self._dropped = first, last
+        self.owner.changed.notify_all()
+
+    def _take(self, stream: int, message: Message) -> None:
+        if message.run != self.owner.run or message.sender != self.name or message.epoch:
+            raise Refused("a message of another run or sender")
+        if message.kind not in KINDS or message.dtype not in _DTYPES or len(message.shape) > _DIMENSIONS:
+            raise Refused("a message of an unknown kind")
+        whole = int(message.dtype[2:])
+        for length in message.shape:
+            whole *= length
+        if len(message.payload) != min(PART, whole - message.part * PART) or whole < message.part * PART:
+            raise Refused(
+                f"a message whose payload of {len(message.payload)} bytes is no part of the {whole} that it announces"
+            )
+        if hashlib.sha256(message.payload).digest() != message.sha256:
+            raise Refused("a message with a wrong SHA-256")
+        with self.owner.lock:
+            while self._inside > _WINDOW and self.stream == stream:
+                self._room.wait()
+            if self.stream != stream or message.sequence <= self.received:
+                return  # a duplicate, or one that is sent again by the next stream
+            self.received = message.sequence
+            self._inbox.append(message)
+            self._inside += len(message.payload)
+            if self.received - self._told >= _ACKNOWLEDGED:
+                self.acknowledge()
+            self.owner.changed.notify_all()
+        size = len(message.payload)
+        self.owner.audit.write("received", self.name, message.kind, message.round, message.part, size, message.sha256)
+
+
+def expected(message: Message, rows: np.ndarray, kind: int, part: int) -> str | None:
+    """Return what is wrong with a message that should be a part of ``rows``, or None; nothing is copied."""
+    whole = int(message.dtype[2:]) * int(np.prod([int(length) for length in message.shape], dtype=object))
+    if message.kind != kind or message.part != part:
+        return f"part {message.part} of {KINDS[message.kind]} where part {part} of {KINDS[kind]} is due"
+    fits = whole <= rows.nbytes if kind == UNEVEN else whole == rows.nbytes
+    if not fits or message.dtype != rows.dtype.newbyteorder("<").str:
+        return f"{whole} bytes of {message.dtype} where this round allows {rows.nbytes} of {rows.dtype.newbyteorder('<').str}"
+    return None

@@ -1,0 +1,222 @@
+"""Links that break, and peers that are killed, stopped or suspended: the bits stay, and the log says who is waited for."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("grpc")
+
+from loopback import NAMES, RING, check_same, network_of, problem_of, together, written
+
+import consensus
+from consensus import solvers
+from consensus.errors import DivergenceError, WorkerError
+
+TWO, EDGE = ("oslo", "rome"), (("oslo", "rome"),)
+SOLVER = solvers.GradientTracking(0.05)
+
+OWNER = textwrap.dedent("""
+    import logging, sys, time
+    import numpy as np, consensus
+    from consensus.peers import Peers
+    from loopback import problem_of
+
+    logging.basicConfig(level=logging.INFO)
+    path, me, rounds, pause = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+
+    def slowly(info):
+        time.sleep(pause)
+
+    with Peers(path, me=me, patience=45.0) as peers:
+        result = consensus.solve(
+            problem_of(4), peers.network, consensus.solvers.GradientTracking(0.05), rounds=rounds, engine=peers,
+            checkpoint=f"{me}.ckpt", every=7, record_every=2, callbacks=[slowly],
+        )
+    np.savez(f"{me}.npz", w=result.w, **{name: result.history[name] for name in result.history})
+""")
+
+
+class Owners:
+    """Processes of four peers in one folder."""
+
+    def __init__(self, folder, rounds, pause):
+        self.folder, self.path = folder, written(folder)
+        (folder / "owner.py").write_text(OWNER)
+        self._settings = [str(rounds), str(pause)]
+        self.processes = {name: self.start(name) for name in NAMES}
+
+    def start(self, name):
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        with open(self.folder / f"{name}.log", "a") as log:
+            return subprocess.Popen(
+                [sys.executable, "owner.py", str(self.path), name, *self._settings],
+                cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, env=environment,
+            )  # fmt: skip
+
+    def said(self, name):
+        return (self.folder / f"{name}.log").read_text()
+
+    def until(self, happened):
+        end = time.monotonic() + 60
+        while not happened():
+            assert time.monotonic() < end, "\n".join(map(self.said, NAMES))
+            time.sleep(0.02)
+
+    def end(self, name, number):
+        self.processes[name].send_signal(number)
+        self.processes[name].wait(60)
+
+    def check(self, rounds):
+        for name, process in self.processes.items():
+            assert process.wait(100) == 0, self.said(name)
+        network = network_of(NAMES, RING)
+        alone = consensus.solve(problem_of(4), network, SOLVER, rounds=rounds, record_every=2, callbacks=[lambda info: None])
+        for name in NAMES:
+            with np.load(self.folder / f"{name}.npz") as found:
+                assert np.array_equal(found["w"], alone.w), name
+                for column in set(alone.history) - {"seconds"}:
+                    assert np.array_equal(found[column], alone.history[column]), (name, column)
+
+
+@pytest.fixture
+def owners(tmp_path):
+    found = []
+    yield lambda rounds, pause: found.append(Owners(tmp_path, rounds, pause)) or found[-1]
+    for process in found[0].processes.values():
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_links_cut_in_rounds(tmp_path):
+    rng, all_peers = np.random.default_rng(0), []
+
+    def cut(info):
+        for peers in all_peers:
+            for link in peers.here.links.values():
+                if rng.random() < 0.5:
+                    link.detach(link.stream, "the test cuts it")
+
+    def run(peers):
+        all_peers.append(peers)
+        return consensus.solve(problem_of(2), peers.network, SOLVER, rounds=3, record_every=1, engine=peers, callbacks=[cut])
+
+    alone = consensus.solve(
+        problem_of(2), network_of(TWO, EDGE), SOLVER, rounds=3, record_every=1, callbacks=[lambda info: None]
+    )
+    for found in together(written(tmp_path, TWO, EDGE), run, TWO).values():
+        check_same(found, alone)
+
+
+@pytest.mark.slow
+def test_killed_peers_come_back_from_their_checkpoints(owners):
+    """The first peer, which decides for all, and another one after it; one of them before its first checkpoint."""
+    run = owners(rounds=60, pause=0.02)
+    for name in ("rome", "oslo"):
+        run.until((run.folder / f"{name}.ckpt").exists)
+        run.end(name, signal.SIGKILL)
+        run.processes[name] = run.start(name)
+        run.until(lambda name=name: "comes back" in run.said(name))
+    run.check(rounds=60)
+    assert "waits for" not in run.said("vienna") or "starts the same command again" in run.said("vienna")
+    assert "rome was started again" in run.said("vienna")
+
+
+@pytest.mark.slow
+def test_a_peer_killed_before_its_first_checkpoint(owners):
+    run = owners(rounds=6, pause=0.2)
+    run.until(lambda: (run.folder / "bergen.audit.jsonl").exists() and "joined by position" in run.said("oslo"))
+    run.end("bergen", signal.SIGKILL)
+    run.processes["bergen"] = run.start("bergen")
+    run.check(rounds=6)
+
+
+@pytest.mark.slow
+def test_ctrl_c_and_suspended(owners):
+    run = owners(rounds=60, pause=0.02)
+    run.until((run.folder / "vienna.ckpt").exists)
+    run.processes["bergen"].send_signal(signal.SIGSTOP)
+    time.sleep(6)
+    run.processes["bergen"].send_signal(signal.SIGCONT)
+    run.until(lambda: "bergen is there again" in run.said("oslo"))
+    assert "computes, or is suspended" in run.said("oslo")
+    run.end("vienna", signal.SIGINT)
+    run.until(lambda: "vienna was stopped by its owner in round" in run.said("rome"))
+    assert "Interrupted" in run.said("vienna")
+    run.processes["vienna"] = run.start("vienna")
+    run.check(rounds=60)
+
+
+@pytest.mark.slow
+def test_all_go_on_from_the_last_common_round(tmp_path):
+    """Everybody was stopped; one has written a checkpoint that the others have not. Without resume= nothing is overwritten."""
+    problem, path = problem_of(4), written(tmp_path)
+
+    def run(peers, rounds, **options):
+        place = tmp_path / f"{peers.here.name}.ckpt"
+        options = dict.fromkeys(options, place)
+        return consensus.solve(problem, peers.network, SOLVER, rounds=rounds, every=3, record_every=2, engine=peers, **options)
+
+    together(path, lambda peers: run(peers, 6, checkpoint=True))
+    (tmp_path / "rome.ckpt").replace(tmp_path / "rome.later")
+    (tmp_path / "rome.ckpt.before").replace(tmp_path / "rome.ckpt")
+    for found in together(path, lambda peers: run(peers, 10, checkpoint=True)).values():
+        assert isinstance(found, ValueError)
+        assert "is there already" in str(found)
+    alone = consensus.solve(problem, network_of(NAMES, RING), SOLVER, rounds=10, record_every=2)
+    for found in together(path, lambda peers: run(peers, 10, checkpoint=True, resume=True)).values():
+        check_same(found, alone)
+    (tmp_path / "rome.ckpt").unlink()
+    (tmp_path / "rome.later").replace(tmp_path / "rome.ckpt")
+    (tmp_path / "rome.ckpt.before").unlink()
+    for found in together(path, lambda peers: run(peers, 10, resume=True)).values():
+        assert isinstance(found, ValueError)
+        assert "rome: [6]" in str(found)
+
+
+@pytest.mark.slow
+def test_what_ends_a_run_ends_it_everywhere(tmp_path):
+    """A diverging iterate would diverge again: nobody waits for it. Other errors wait for their peer, as long as patience."""
+    path = written(tmp_path, TWO, EDGE)
+
+    def diverges(peers):
+        return consensus.solve(problem_of(2), peers.network, solvers.DGD(1e60), rounds=50, record_every=1, engine=peers)
+
+    found = together(path, diverges, TWO)
+    assert all(isinstance(error, WorkerError | DivergenceError) for error in found.values())
+    assert any(isinstance(error, DivergenceError) for error in found.values())
+
+    def fails(info):
+        raise KeyError("of a user")
+
+    def waits(peers):
+        return consensus.solve(problem_of(2), peers.network, SOLVER, rounds=5, engine=peers, callbacks=[fails])
+
+    found = together(path, waits, TWO, patience=1.0)
+    assert isinstance(found["oslo"], KeyError)
+    assert isinstance(found["rome"], WorkerError)
+    assert "rome has waited for oslo in round" in str(found["rome"])
+    assert "patience=1" in str(found["rome"])
+
+
+def test_what_a_log_says_of_a_wait(tmp_path, caplog):
+    from consensus.peers import Peers
+    from consensus.peers import ranks as ranks_of_peers
+
+    path = written(tmp_path, TWO, EDGE)
+    with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, "consensus"):
+        patch.setattr(ranks_of_peers, "_SAYS", (0.0,))
+        patch.setattr(ranks_of_peers, "_LOOKS", 0.05)
+        with Peers(path, me="rome", patience=0.3) as peers, pytest.raises(WorkerError, match="rome has waited for oslo"):
+            peers.allgather([1])
+    (said, *_) = caplog.messages
+    assert said.startswith("rome waits for oslo in consensus.solve since ")
+    assert "there is no connection since" in said
+    assert "the owner of oslo starts the same command again" in said
