@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.owners.fitted import Fit
 from consensus.owners.likelihoods import check_columns
 from consensus.owners.sums import Sums, Terms
+
+if TYPE_CHECKING:
+    from consensus.owners.owned import Owned
 
 STEPS = "cost, gradient (p,) and Hessian (p, p) of its rows, in each step of Newton's method"
 
@@ -70,3 +74,43 @@ def fitted(
     numbers = found.dispersion, found.loglikelihood, rows, sums.owners
     named = tuple(names[place] for place in order)
     return Fit(family, named, b[order], spread[np.ix_(order, order)], kind, *numbers, tuple(notes), sums.revealed())
+
+
+def check_owned(owned: object) -> None:
+    """Check that something is what :func:`consensus.data.own` returned, with names of columns."""
+    wanted = "what consensus.data.own returned, for tables with names of columns"
+    _checks.offers("owned", owned, ("shards", "pipeline", "revealed"), wanted)
+    if getattr(owned, "pipeline").columns is None:  # noqa: B009  # of an object
+        raise TypeError(f"owned must be {wanted}; got one of files of svmlight, whose columns have none")
+
+
+def original(owned: Owned, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the standardised features of the owner at a place, its targets in original units, and its weights."""
+    shards, pipeline = owned.shards, owned.pipeline
+    rows = shards.weights[place] > 0
+    X, t, weights = (np.asarray(part[place][rows], float) for part in (shards.features, shards.targets, shards.weights))
+    y = pipeline.shift + pipeline.spread * t
+    whole = np.rint(y)
+    near = np.abs(y - whole) <= 1e-9 * np.maximum(1, np.abs(y))  # as they were before they were standardised
+    return X, np.where(near, whole, y), weights
+
+
+def followed(owned: Owned, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the standardised features of the owner at a place, and its times and events."""
+    X, y, weights = original(owned, place)
+    owner = f"owner {owned.shards.rows[place]}"
+    if y.shape[1] != 2:
+        raise ValueError(f"{owner}: survival needs two columns, target=['time', 'event']; got {y.shape[1]}")
+    if (y[:, 0] < 0).any() or not np.isin(y[:, 1], (0, 1)).all():
+        raise ValueError(f"{owner}: survival needs times of at least 0, and events that are 0 or 1, in this order of target=")
+    if np.ptp(weights) > 0:
+        raise ValueError(f"{owner}: Cox models and survival curves take no weights of rows")
+    return X, y[:, 0], y[:, 1]
+
+
+def agreed_times(grid: ArrayLike) -> np.ndarray:
+    """Return the times of a grid."""
+    times = _checks.floats("grid", grid)
+    if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
+        raise ValueError(f"grid must be finite times in increasing order; got {_checks.shown(grid)}")
+    return times

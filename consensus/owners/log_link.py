@@ -25,7 +25,7 @@ class LogLink(Loss):
 
     offset: bool
     regression = True
-    _counts = True
+    _allowed = "numbers of at least 0, such as counts,"
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         f, d = self._parts(outputs, targets)
@@ -75,11 +75,16 @@ class LogLink(Loss):
             each = "a target and then an offset" if self.offset else "a target"
             raise ValueError(f"{self} needs {each} for each of the model's {outputs} outputs; got targets with {found} columns")
         d = np.asarray(targets)[..., :outputs]
-        good = (d >= 0) & (d == np.rint(d)) if self._counts else d > 0
+        good = self._good(d)
         if not good.all():
             row = int(np.argmin(good.all(axis=-1)))
-            allowed = "counts 0, 1, 2, ..." if self._counts else "numbers above 0"
-            raise ValueError(f"{self} takes {allowed} as targets, not standardised ones; got {d[row].tolist()} in row {row}")
+            raise ValueError(
+                f"{self} takes {self._allowed} as targets, not standardised ones; got {d[row].tolist()} in row {row}"
+            )
+
+    def _good(self, d: np.ndarray) -> np.ndarray:
+        """Return which targets suit the loss."""
+        return np.asarray(d >= 0)
 
     def _parts(self, outputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the logarithms of expectations, and the targets."""
@@ -103,6 +108,8 @@ class LogLink(Loss):
 @dataclass(frozen=True)
 class PoissonLoss(LogLink):
     """``l(f, d) = exp(f) - d f`` for counts d, summed over outputs: Poisson regression with the logarithm as link.
+
+    Targets may be any numbers of at least 0, such as rates, of which it is a quasi-likelihood.
 
     Parameters
     ----------
@@ -165,10 +172,13 @@ class GammaLoss(LogLink):
     """
 
     offset: bool = False
-    _counts = False
+    _allowed = "numbers above 0"
 
     def __post_init__(self) -> None:
         _checks.flag("offset", self.offset)
+
+    def _good(self, d: np.ndarray) -> np.ndarray:
+        return np.asarray(d > 0)
 
     def _ratio(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):  # a target of zero pads shards: its ratio is zero at any output
@@ -215,10 +225,14 @@ class NegativeBinomialLoss(LogLink):
 
     alpha: float
     offset: bool = False
+    _allowed = "counts 0, 1, 2, ..."
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", _checks.number("alpha", self.alpha, above=0))
         _checks.flag("offset", self.offset)
+
+    def _good(self, d: np.ndarray) -> np.ndarray:
+        return np.asarray((d >= 0) & (d == np.rint(d)))
 
     def _value(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
         return np.asarray((d + 1 / self.alpha) * np.logaddexp(0, f + np.log(self.alpha)).astype(f.dtype) - d * f)

@@ -13,7 +13,18 @@ from consensus.losses import LogisticLoss, Loss, SquaredLoss
 from consensus.models import Linear
 from consensus.owners.cox import TIES, CoxLoss
 from consensus.owners.cox_fit import Followed, fit_cox
-from consensus.owners.designs import STEPS, Design, Found, checked, fitted, warn_of_few
+from consensus.owners.designs import (
+    STEPS,
+    Design,
+    Found,
+    agreed_times,
+    check_owned,
+    checked,
+    fitted,
+    followed,
+    original,
+    warn_of_few,
+)
 from consensus.owners.fitted import KINDS, Fit
 from consensus.owners.likelihoods import FAMILIES, Likelihood, Samples, covariance, newton, totals
 from consensus.owners.log_link import LogLink
@@ -119,13 +130,13 @@ def fit(
     >>> fitted.names, bool(fitted.summary().loc["age", "p"] < 0.05)
     (('intercept', 'age', 'ward_B'), True)
     """
-    _check_owned(owned)
+    check_owned(owned)
     _checks.choice("kind", kind, tuple(KINDS))
     cox = family == "cox" or isinstance(family, CoxLoss)
     loss = _loss(family)
     sums = Sums(owned.shards, network, engine, secure)
     check_owners(kind, sums.owners)
-    times = None if grid is None else _grid(grid)
+    times = None if grid is None else agreed_times(grid)
     if times is not None and not cox:
         raise ValueError(f"grid is that of times of a Cox model; got family={family!r}")
     if cox and kind == "robust":
@@ -368,13 +379,6 @@ def _loss(family: str | Loss) -> Any:  # noqa: ANN401  # a loss
     return CoxLoss() if _checks.choice("family", family, (*FAMILIES, "cox")) == "cox" else FAMILIES[family]
 
 
-def _check_owned(owned: object) -> None:
-    wanted = "what consensus.data.own returned, for tables with names of columns"
-    _checks.offers("owned", owned, ("shards", "pipeline", "revealed"), wanted)
-    if getattr(owned, "pipeline").columns is None:  # noqa: B009  # of an object
-        raise TypeError(f"owned must be {wanted}; got one of files of svmlight, whose columns have none")
-
-
 def check_owners(kind: str, owners: int) -> None:
     """Check that there are several owners for a covariance of clusters, and warn of few."""
     if kind == "owners":
@@ -412,11 +416,8 @@ def _design(pipeline: Pipeline, offset: str | None) -> Design:
 def _read(owned: Owned, place: int, design: Design, loss: Any) -> tuple[Any, Exception | None]:  # noqa: ANN401
     """Return the rows of the owner at a place, or the error that tells it what is wrong with them."""
     shards, pipeline = owned.shards, owned.pipeline
-    rows, owner = shards.weights[place] > 0, int(shards.rows[place])
-    X, t, weights = (np.asarray(part[place][rows], float) for part in (shards.features, shards.targets, shards.weights))
-    y = pipeline.shift + pipeline.spread * t
-    whole = np.rint(y)
-    y = np.where(np.abs(y - whole) <= 1e-9 * np.maximum(1, np.abs(y)), whole, y)  # as they were before they were standardised
+    owner = int(shards.rows[place])
+    X, y, weights = original(owned, place)
     o = np.zeros(len(X))
     if design.offset is not None:
         o = pipeline.mean[design.offset] + pipeline.scale[design.offset] * X[:, design.offset]
@@ -426,23 +427,12 @@ def _read(owned: Owned, place: int, design: Design, loss: Any) -> tuple[Any, Exc
                 f"a target of {len(pipeline.classes)} classes suits family 'logistic' with 2 classes; the family is {loss}"
             )
         if isinstance(loss, CoxLoss):
-            if y.shape[1] != 2:
-                raise ValueError("a Cox model needs two columns, target=['time', 'event']")
-            if (y[:, 0] < 0).any() or not np.isin(y[:, 1], (0, 1)).all():
-                raise ValueError("a Cox model needs times of at least 0, and events that are 0 or 1, in this order of target=")
-            if np.ptp(weights) > 0:
-                raise ValueError("a Cox model takes no weights of rows")
-            return Followed(X[:, design.places], y[:, 0], y[:, 1], o), None
+            X, time, event = followed(owned, place)
+            return Followed(X[:, design.places], time, event, o), None
         if y.shape[1] != 1:
             raise ValueError(f"a fit needs one column as target; got {y.shape[1]}")
         loss.check(y, 1)
     except ValueError as error:
-        return None, ValueError(f"owner {owner}: {error}")
+        told = str(error)
+        return None, ValueError(told if told.startswith("owner ") else f"owner {owner}: {told}")
     return Samples(np.c_[X[:, design.places], np.ones(len(X))], y[:, 0], weights, o), None
-
-
-def _grid(grid: ArrayLike) -> np.ndarray:
-    times = _checks.floats("grid", grid)
-    if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
-        raise ValueError(f"grid must be finite times in increasing order; got {_checks.shown(grid)}")
-    return times

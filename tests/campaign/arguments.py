@@ -108,6 +108,9 @@ SPECIAL = {
         "owners": "2",
     },
     "consensus.owners.fit": {"owned": "consensus.data.own([good.frame(), good.frame()], 'a')"},
+    "consensus.owners.kaplan_meier": {"owned": "consensus.data.own([good.frame(), good.frame()], ['a', 'c'])", "grid": "[1.0]"},
+    "consensus.owners.Curves": {"table": "good.frame()", "medians": "{}", "log_rank": "None", "level": "0.95"},
+    "consensus.owners.LogRank": {"statistic": "1.0", "freedom": "1", "p": "0.3"},
     "consensus.data.own": {"data": "[good.frame(), good.frame()]", "target": "'a'"},
     "consensus.data.Pipeline": {
         "columns": "consensus.data.Columns(('a', 'b', 'c'), {'b': ('u', 'v')})", "target": "'d'", "mean": "np.zeros(4)",

@@ -52,3 +52,24 @@ def pooled(found):
     frame["pressure"] = frame.pressure.fillna(frame.pressure.mean())
     design = pd.DataFrame({"intercept": 1.0, "age": frame.age, "pressure": frame.pressure})
     return frame, design.assign(ward_B=frame.ward == "B", ward_C=frame.ward == "C", smokes=frame.smokes).astype(float)
+
+
+def main():
+    """On two ranks, each with two owners: fits and curves with sums in secret."""
+    from engine_harness import engine_here, say
+
+    from consensus.owners import fit, kaplan_meier
+
+    engine = engine_here()
+    here = tables((12, 300, 1000, 500))[2 * engine.rank : 2 * engine.rank + 2]
+    found = fit(owned(here, "falls", engine=engine), "poisson", engine=engine, secure=True, kind="robust")
+    followed = owned(here, ["time", "died"], engine=engine)
+    cox = fit(followed, "cox", engine=engine, secure=True)
+    curves = kaplan_meier(followed, range(10, 121, 10), by="ward", engine=engine, secure=True)
+    said = [part.tolist() for fitted in (found, cox) for part in (fitted.coefficients, fitted.covariance)]
+    say([*said, list(curves.log_rank), curves.table.survival.tolist()])
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()

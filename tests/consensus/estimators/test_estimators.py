@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn import config_context, datasets
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
+from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from turns import in_turn
 
 import topologies
-from consensus.estimators import NetworkClassifier, NetworkRegressor
+from consensus.estimators import NetworkClassifier, NetworkPoissonRegressor, NetworkRegressor
 from consensus.solvers import GradientTracking, ProxGT, WangElia
 
 X, Y = datasets.load_diabetes(return_X_y=True)
@@ -90,6 +90,28 @@ def test_several_targets_and_a_sparse_classifier():
 
 
 SMALL = {"hidden_layer_sizes": (), "agents": 2, "max_iter": 6, "tol": 1e-2, "random_state": 0}
+
+
+@pytest.mark.slow
+@parametrize_with_checks([NetworkPoissonRegressor(**SMALL)])
+def test_scikit_learns_checks_of_counts(estimator, check):
+    test_scikit_learns_checks(estimator, check)
+
+
+def test_counts():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 2))
+    y = rng.poisson(np.exp(X @ [0.5, -0.3]))
+    model = NetworkPoissonRegressor(hidden_layer_sizes=(), agents=3, network="ring", max_iter=300, random_state=0).fit(X, y)
+    wanted = PoissonRegressor(alpha=1e-3, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-5)
+    assert model.score(X, y) == pytest.approx(wanted.score(X, y), rel=1e-6)
+    with pytest.raises(TypeError, match="predictors have no logarithmic link"):
+        model.predictor()
+    with pytest.raises(ValueError, match="numbers of at least 0"):
+        model.fit(X, y - 1)
+    with pytest.raises(ValueError, match="y must have a count above 0"):
+        model.fit(X, 0 * y)
 
 
 @parametrize_with_checks([NetworkRegressor(**SMALL), NetworkClassifier(**SMALL)])

@@ -117,8 +117,8 @@ def test_a_problem_takes_the_loss():
     ("column", "values", "message"),
     [
         ("died", 0, "a Cox model needs events; the second column of the target is 0 in all rows of all owners"),
-        ("died", 2, "owner 0: a Cox model needs times of at least 0, and events that are 0 or 1"),
-        ("time", -1.0, "owner 0: a Cox model needs times of at least 0"),
+        ("died", 2, "owner 0: survival needs times of at least 0, and events that are 0 or 1"),
+        ("time", -1.0, "owner 0: survival needs times of at least 0"),
     ],
 )
 def test_wrong_targets(column, values, message):
