@@ -20,6 +20,8 @@ class Lines:
     that of the checkpoint if a run goes on from one.
     """
 
+    disable = False
+
     def __init__(self, rounds: int, name: str) -> None:
         self.rounds, self.name, self.round, self.measured = rounds, name, 0, ""
         self._begun: tuple[int, float] | None = None

@@ -29,7 +29,7 @@ class Exchanges(ABC):
     @property
     def counts(self) -> dict[str, int]:
         """The counts so far, for the history: exchanges, messages, floats and bytes."""
-        return {name: getattr(self, name) for name in ("exchanges", "messages", "floats", "bytes")}
+        return {"exchanges": self.exchanges, "messages": self.messages, "floats": self.floats, "bytes": self.bytes}
 
     @property
     def traffic(self) -> np.ndarray:

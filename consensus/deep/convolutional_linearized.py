@@ -20,7 +20,7 @@ class ConvolutionalLinearization(LayeredProducts):
         jacobian = np.empty((agents, samples, outputs, self._model.parameters), self._w.dtype)
         units = np.broadcast_to(np.eye(outputs, dtype=self._w.dtype)[:, None], (agents, outputs, samples, outputs))
         targets = self._model._split(jacobian)
-        for layer, d in self._cotangents(units, lambda array: array[:, None]):
+        for layer, d in self._cotangents(units, several=True):
             weights, bias = targets[layer]
             h = self._inputs[layer].reshape(len(self._inputs[layer]), samples, 1, -1, self._inputs[layer].shape[-1])
             d = d.reshape(agents, outputs, samples, -1, d.shape[-1]).swapaxes(1, 2)  # (agents, samples, outputs, pixels, k)

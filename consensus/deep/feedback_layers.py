@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from consensus.models.layers import Axis, LayeredProducts
+from consensus.models.layers import LayeredProducts
 from consensus.models.mlp import MLP
 
 
@@ -38,10 +38,10 @@ class FeedbackPass(LayeredProducts):
         super().__init__(*passed)
         self._matrix = matrix
 
-    def _cotangents(self, u: np.ndarray, of: Axis) -> Iterator[tuple[int, np.ndarray]]:
+    def _cotangents(self, u: np.ndarray, several: bool) -> Iterator[tuple[int, np.ndarray]]:
         hidden, shared = len(self._kept), u @ self._matrix.astype(u.dtype, copy=False)
         yield hidden, u
         for layer in range(hidden):
             width = self._weights[layer].shape[-1]
             d = shared[..., :width] * shared.dtype.type(feedback_scale(width))
-            yield layer, self._backward(d, layer, of)
+            yield layer, self._backward(d, layer, several)

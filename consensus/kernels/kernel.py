@@ -79,7 +79,7 @@ class Kernel:
     def __call__(self, first: np.ndarray, *others: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         if others and others[0].dtype != first.dtype and others[0].dtype.char != first.dtype.char:  # but for the byte order
             return self.__wrapped__(first, *others, out)
-        return self.of(first.dtype)(first, *others, out)
+        return (self._compiled if first.dtype.char in "df" else self.__wrapped__)(first, *others, out)
 
     def of(self, dtype: np.dtype) -> Callable[..., np.ndarray]:
         """Return the function itself, for callers in a loop.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -36,9 +36,6 @@ class ResidualLayers(Layers, Protocol):
     """Layers of which all but the first and the last add a step to their inputs."""
 
     step: float
-
-
-Axis: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
 
 class LayeredProducts:
@@ -73,42 +70,45 @@ class LayeredProducts:
         wanted = (len(self._w), self._samples, self._model.outputs)
         if u.ndim not in (3, 4) or (len(u), *u.shape[-2:]) != wanted:
             raise ValueError(f"u must have shape {wanted} for {self._model}; got {u.shape}")
-        of = for_several(u.ndim == 4)
+        several = u.ndim == 4
         if out is None:
             out = np.empty((*u.shape[:-2], self._model.parameters), u.dtype)
         targets = self._model._split(out)
-        for layer, d in self._cotangents(u, of):
-            weights, bias = targets[layer]
-            np.matmul(of(self._inputs[layer]).swapaxes(-1, -2), d, out=weights)
+        for layer, d in self._cotangents(u, several):
+            (weights, bias), inputs = targets[layer], self._inputs[layer]
+            np.matmul((inputs[:, None] if several else inputs).swapaxes(-1, -2), d, out=weights)
             if bias is not None:
                 np.matmul(ones(d.shape[-2], d.dtype), d, out=bias)
         return out
 
-    def _cotangents(self, u: np.ndarray, of: Axis) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield each layer and the cotangents of its a = h W + b, from those of the outputs, u; backwards."""
+    def _cotangents(self, u: np.ndarray, several: bool) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each layer and the cotangents of its a = h W + b, from those of the outputs, u; backwards.
+
+        With ``several`` the second axis of u is that of an agent's cotangents.
+        """
         last = len(self._weights) - 1
         for layer in range(last, -1, -1):
             through = None
             if layer < last:
                 through, u = self._model._joined_adjoint(layer, u)
-                u = self._backward(u, layer, of)
+                u = self._backward(u, layer, several)
             yield layer, u
             if layer > 0:
-                u = self._model._rows_adjoint(layer, self._below(u, layer, of))
+                weights = self._weights[layer].swapaxes(-1, -2)
+                weights = weights[:, None] if several else weights
+                u = kernels.outer(u[..., 0], weights[..., 0, :]) if u.shape[-1] == 1 else u @ weights
+                u = self._model._rows_adjoint(layer, u)
                 if through is not None:
                     u += through
 
-    def _below(self, d: np.ndarray, layer: int, of: Axis) -> np.ndarray:
-        """Return the cotangents d W' of what a layer's weights multiply."""
-        weights = of(self._weights[layer]).swapaxes(-1, -2)
-        return kernels.outer(d[..., 0], weights[..., 0, :]) if d.shape[-1] == 1 else d @ weights
-
-    def _backward(self, u: np.ndarray, layer: int, of: Axis) -> np.ndarray:
+    def _backward(self, u: np.ndarray, layer: int, several: bool) -> np.ndarray:
         """Multiply u by the slope of ``layer`` in place; slopes not needed elsewhere are not stored."""
         activation = self._model._activation
         if activation is not None and activation.backward is not None and layer not in self._slopes:
-            return activation.backward(u, of(self._kept[layer]), out=u)
-        u *= of(self._slope(layer))
+            kept = self._kept[layer]
+            return activation.backward(u, kept[:, None] if several else kept, out=u)
+        slope = self._slope(layer)
+        u *= slope[:, None] if several else slope
         return u
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
@@ -119,16 +119,18 @@ class LayeredProducts:
         v = _checks.floats("v", v)
         if v.ndim not in (2, 3) or (len(v), v.shape[-1]) != self._w.shape:
             raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
-        of = for_several(v.ndim == 3)
+        several = v.ndim == 3
         tangent: np.ndarray | None = None  # of the layer's inputs; the features themselves do not move
         for layer, (weights, bias) in enumerate(self._model._split(v)):
-            moved = of(self._inputs[layer]) @ weights
+            inputs, own = self._inputs[layer], self._weights[layer]
+            moved = (inputs[:, None] if several else inputs) @ weights
             if tangent is not None:
-                moved += self._model._rows(layer, tangent) @ of(self._weights[layer])
+                moved += self._model._rows(layer, tangent) @ (own[:, None] if several else own)
             if bias is not None:
                 moved += bias
             if layer < len(self._kept):
-                moved *= of(self._slope(layer))
+                slope = self._slope(layer)
+                moved *= slope[:, None] if several else slope
                 moved = self._model._joined(layer, tangent, moved)
             tangent = moved
         return np.asarray(tangent)
@@ -138,11 +140,6 @@ class LayeredProducts:
 def ones(count: int, dtype: np.dtype) -> np.ndarray:
     """Return a row of ones, which adds up so many rows."""
     return np.ones((1, count), dtype)
-
-
-def for_several(several: bool) -> Axis:
-    """Return a function that adds an axis for ``several`` (co)tangents to the arrays of an agent, or the identity."""
-    return (lambda array: array[:, None]) if several else (lambda array: array)
 
 
 class LayeredLinearization(LayeredProducts):
@@ -334,8 +331,8 @@ class Layered(Linearized):
             parts.append((w[..., start:weights].reshape(*of, m, k), bias))
         return parts
 
-    def _passed(self, w: np.ndarray, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Yield each layer's weights, rows and outputs, and the argument of its activation's derivative (None: the last)."""
+    def _passed(self, w: np.ndarray, x: np.ndarray, note: Callable[[tuple[Any, ...]], None] | None = None) -> np.ndarray:
+        """Return the outputs; ``note`` gets each layer's weights, rows and the argument of its activation's derivative."""
         last, h = len(self._spans) - 1, x
         for layer, (weights, bias) in enumerate(self._split(w)):
             inputs, keep = h, None
@@ -346,7 +343,9 @@ class Layered(Linearized):
                 h = self._joined(layer, inputs, h)
             elif bias is not None:
                 h += bias
-            yield weights, rows, h, keep
+            if note is not None:
+                note((weights, rows, keep))
+        return h
 
     # Linear maps around a layer's weights and activation, and their adjoints; arrays (..., samples, ...) of any leading axes.
 
@@ -367,15 +366,14 @@ class Layered(Linearized):
         return None, u
 
     def _predicted(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        outputs = x
-        for _, _, outputs, _ in self._passed(*self._check(w, x)):  # noqa: B007 (states are freed on the way)
-            pass
-        return outputs
+        return self._passed(*self._check(w, x))
 
     def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, JacobianProducts]:
         w, x = self._check(w, x)
-        weights, inputs, outputs, kept = zip(*self._passed(w, x), strict=True)
-        return outputs[-1], self._linearization(self, w, weights, inputs, kept[:-1])
+        layers: list[tuple[Any, ...]] = []
+        outputs = self._passed(w, x, layers.append)
+        weights, inputs, kept = zip(*layers, strict=True)
+        return outputs, self._linearization(self, w, weights, inputs, kept[:-1])
 
     def _check(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``w`` and ``x`` as arrays of floats; raise ``TypeError`` or ``ValueError`` if they do not fit the model."""

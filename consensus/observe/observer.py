@@ -314,7 +314,8 @@ class Observer:
         w : ndarray (A, P), optional
             Iterates of the round, to keep as the latest ones; of the agents that :meth:`see` gets.
         """
-        self.bar.update(round - self.round)
+        if not self.bar.disable:
+            self.bar.update(round - self.round)
         self.round = round
         if w is not None:
             self.latest = round, w

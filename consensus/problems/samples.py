@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -159,6 +160,7 @@ class SampleSums(BaseProblem):
     def _prepare_sums(self, size: int) -> None:
         """Choose how to add, once the attributes above are set; ``size`` is how many numbers a sample's features are."""
         gradient = self._gradient_of(self.model)
+        self._pulled = gradient is None  # whether gradients are those of its linearization
         self._fused = gradient if isinstance(gradient, FusedSums) else None
         # The number times w that the regularizer adds to gradients; None if that is not all.
         r = self.regularizer
@@ -177,6 +179,7 @@ class SampleSums(BaseProblem):
             return self
         problem = copy.copy(self)
         problem.model, problem.cache = own, Cache()
+        problem._pulled = self._gradient_of(own) is None
         return problem
 
     def _gradient_of(self, model: Model) -> Callable[..., None] | None:
@@ -235,7 +238,8 @@ class SampleSums(BaseProblem):
             outputs = pulled_back(model, self.loss, x, d, c, w, out[:, 1:])
             weighted_sum(self.loss.value(outputs, d), c, out[:, 0])
 
-        self._with_samples(summed, None, (w, both))
+        self.work.samples += self._samples
+        self._over_all(summed, (w, both))
         return both[:, 0], both[:, 1:]
 
     def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
@@ -255,7 +259,7 @@ class SampleSums(BaseProblem):
             return combined(1, x, -float(alpha), self.average_gradient(w, batch))
         self.work.gradients += 1
         w, result = self._stack(w), empty(x.shape, self.dtype)
-        numbers = [np.array(number, self.dtype) for number in (alpha, self.network_size, self._ridge)]
+        numbers = np.array(alpha, self.dtype), np.array(self.network_size, self.dtype), np.array(self._ridge, self.dtype)
 
         def descend(
             features: np.ndarray,
@@ -269,13 +273,21 @@ class SampleSums(BaseProblem):
             self._linearized(features, targets, weights, w, result, model=model)
             kernels.descended(x, result, w, *numbers, out=result)  # number by number: the gradient is where the point goes
 
-        self._with_samples(descend, batch, (w, x, result))
+        if batch is None:
+            self.work.samples += self._samples
+            self._over_all(descend, (w, x, result))
+        else:
+            self._over_batch(descend, batch, (w, x, result))
         return result
 
     def _sum(self, w: np.ndarray, batch: Batch | None, scale: float | None = None, ridge: float = 0.0) -> np.ndarray:
         """Return the weighted sum of the gradients of a batch's samples or of all; with a ``scale``, times it, plus ridge w."""
         gradient = empty(w.shape, self.dtype)
-        self._with_samples(self._linearized, batch, (w, gradient), scale, ridge)
+        if batch is None:
+            self.work.samples += self._samples
+            self._over_all(self._linearized, (w, gradient), scale, ridge)
+        else:
+            self._over_batch(self._linearized, batch, (w, gradient), scale, ridge)
         return gradient
 
     def _prepared(self) -> Prepared | None:
@@ -287,17 +299,13 @@ class SampleSums(BaseProblem):
         few = x.nbytes <= _FEW and 2 * x.shape[1] * self._sample_bytes <= self._little
         return fused.prepared(x, d, self.weights, self.network_size, self._ridge) if few and fused else None
 
-    def _with_samples(
-        self, function: ChunkFunction, batch: Batch | None, arrays: tuple[np.ndarray, ...], *settings: float | None
+    def _over_batch(
+        self, function: ChunkFunction, batch: Batch, arrays: tuple[np.ndarray, ...], *settings: float | None
     ) -> None:
-        """Call ``function(x, d, c, *arrays, *settings)``, chunk by chunk, with a ``batch``'s samples or all, which are counted.
+        """Call ``function(x, d, c, *arrays, *settings)`` for the samples of a batch, chunk by chunk, and count them.
 
         These are features x (agents, samples, ...), targets d and weights c (agents, samples).
         """
-        if batch is None:
-            self.work.samples += self._samples
-            self._over_all(function, arrays, *settings)
-            return
         x, d, c = self.shards.features, self.shards.targets, self.weights
         batch = checked(batch, self.agents, c.shape[1])
         self.work.samples += int(np.count_nonzero(batch.weights))
@@ -313,7 +321,7 @@ class SampleSums(BaseProblem):
         self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), self._way(count), *settings)
 
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
-        """Call ``function(x, d, c, *arrays, *settings)`` for all samples, chunk by chunk."""
+        """Call ``function(x, d, c, *arrays, *settings)`` for all samples, chunk by chunk; they are not counted."""
         most, way = self.weights.shape[1], self._way(self.weights.shape[1])
         if way.by_agent:
             function, arrays = by_agent(function, self.model, self.loss, None), (self.rows, *arrays)
@@ -365,7 +373,7 @@ class SampleSums(BaseProblem):
         """Call ``function(*blocks, *settings)`` for the same rows of all ``arrays``."""
 
         def chunk(rows: slice) -> None:
-            function(*[array[rows] for array in arrays], *settings)
+            function(*map(itemgetter(rows), arrays), *settings)
 
         for_chunks(chunk, self.agents, way.touched, 0, way.streamed, way.shared)
 
@@ -387,11 +395,11 @@ class SampleSums(BaseProblem):
         if self._fused is not None:
             self._fused(w, x, d, c, out, 1.0 if scale is None else scale, ridge)
             return
-        model = self.model if model is None else model
-        if gradient := self._gradient_of(model):
-            gradient(w, x, d, c, out=out)
+        gradient = None if self._pulled and model is None else self._gradient_of(self.model if model is None else model)
+        if gradient is None:
+            pulled_back(self.model if model is None else model, self.loss, x, d, c, w, out)
         else:
-            pulled_back(model, self.loss, x, d, c, w, out)
+            gradient(w, x, d, c, out=out)
         if scale is not None:
             kernels.combined(out, w, np.array(scale, out.dtype), np.array(ridge, out.dtype), out=out)
 

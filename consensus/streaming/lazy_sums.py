@@ -41,21 +41,17 @@ class LazySums(SampleSums):
     def _prepare(self) -> None:
         return None  # no kernel takes all samples at once
 
-    def _with_samples(
-        self, function: ChunkFunction, batch: Batch | None, arrays: tuple[np.ndarray, ...], *settings: float | None
+    def _over_batch(
+        self, function: ChunkFunction, batch: Batch, arrays: tuple[np.ndarray, ...], *settings: float | None
     ) -> None:
-        if batch is None:
-            self.work.samples += self._samples
-            self._over_all(function, arrays, *settings)
-            return
         self.work.samples += int(np.count_nonzero(batch.weights))
         if trains_apart(self.model) or of_batches(self.loss):
             function, arrays = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
         elif self.trial is not None and self._way(batch.indices.shape[1]).alone:
             function = unpadded(function)
-        self._over_batch(function, batch, arrays, *settings)
+        self._over_places(function, batch, arrays, *settings)
 
-    def _over_batch(
+    def _over_places(
         self, function: ChunkFunction, batch: Batch, arrays: tuple[np.ndarray, ...], *settings: float | None
     ) -> None:
         batch, sizes = checked(batch, self.agents, self.shards.most), self.shards.sizes[:, None]
@@ -84,7 +80,7 @@ class LazySums(SampleSums):
         elif self.trial is not None and self._way(width).alone:
             function = unpadded(function)
         if self._only is not None:
-            self._over_batch(function, self._only, arrays, *settings)
+            self._over_places(function, self._only, arrays, *settings)
             return
 
         def passes(agents: np.ndarray) -> Iterator[tuple[slice, Any, np.ndarray, np.ndarray]]:
