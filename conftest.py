@@ -18,7 +18,7 @@ NEEDS = {
     "jax": ["consensus/frameworks/jax.py"],
     "safetensors": ["consensus/frameworks/safetensors.py"],
     "cryptography": ["consensus/privacy/fixed_point.py", "consensus/peers/certificates.py"],
-    "grpc": ["consensus/peers/engine.py"],
+    "grpc": ["consensus/peers/engine.py", "consensus/peers/checks.py", "consensus/cli/peer.py"],
     "distributed": ["consensus/servers/dask_mapper.py"],
     "mpi4py": ["consensus/asynchronous/ranks.py", "consensus/engines/mpi.py"],
 }

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +34,10 @@ def test_the_file_of_the_page(tmp_path):
 
 
 @pytest.mark.slow
-def test_four_hospitals(tmp_path):
-    path, processes = written(tmp_path), []
+@pytest.mark.parametrize("how", ["command", "script"])
+def test_four_hospitals(tmp_path, how):
+    tables = re.search(r"\n( +\[data\]\n.*?)\n\n\*\*3", PAGE, re.DOTALL)[1]
+    path, processes = written(tmp_path, more=textwrap.dedent(tables).replace("rounds = 300", "rounds = 20")), []
     script = re.search(r"```py\n(.*?)```", PAGE, re.DOTALL)[1].replace("rounds=300", "rounds=20")
     for name, table in zip(NAMES, hospitals(), strict=True):
         (folder := tmp_path / name).mkdir()
@@ -43,17 +46,19 @@ def test_four_hospitals(tmp_path):
         table.drop(columns="outcome").to_csv(folder / "stays.csv", index=False)
         (folder / "hospital.py").write_text(script + "\nresult.save('result.npz')\n")
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "hospital.py", name]
+        command = ["hospital.py", name] if how == "script" else ["-m", "consensus.cli", "peer", "run.toml", "--me", name]
+        command = [sys.executable, *command]
         processes.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True))
     for process in processes:
         assert process.communicate(timeout=100)[0].splitlines()[-1].startswith("all 20 rounds done")
         assert process.returncode == 0
-    files = [tmp_path / name / "stays.csv" for name in NAMES]
+    files = {name: tmp_path / name / "stays.csv" for name in NAMES}
     owned = consensus.data.own(files, target="days", categories=["ward"])
     features = len(owned.pipeline.columns.features)
     problem = consensus.Problem(consensus.MLP([features, 8, 1]), consensus.SquaredLoss(), owned.shards, consensus.L2(1e-3))
     alone = consensus.solve(problem, Roster.read(path, "oslo").network(), rounds=20)
     for name in NAMES:
-        found = consensus.load(tmp_path / name / "result.npz")
+        place = tmp_path / name / "result.npz" if how == "script" else tmp_path / name / "results" / "run" / f"{name}.npz"
+        found = consensus.load(place)
         assert np.array_equal(found.w, alone.w)
         assert np.array_equal(found.history["objective"], alone.history["objective"])

@@ -11,11 +11,14 @@ import consensus
 from consensus import _checks
 from consensus._arrays.progress import logged
 from consensus.cli.config import Config, ConfigError
+from consensus.cli.peer import peer
 from consensus.cli.run import all_done, run
 from consensus.cli.submit import UNFINISHED, submit
 from consensus.cli.versions import info
+from consensus.errors import WorkerError
+from consensus.peers.certificates import fingerprint, keys
 
-__all__ = ["Config", "ConfigError", "info", "main", "run", "submit"]
+__all__ = ["Config", "ConfigError", "info", "main", "peer", "run", "submit"]
 
 STOPPED = 130  # exit code: ctrl-C, as shells have it
 _PATH = partial(_checks.path, "path")
@@ -70,6 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             metavar="NAME",
             help='a package: import its classes, kind = "package.module:Class"; or a folder: read and write its files',
         )
+    made = commands.add_parser("keys", help="make the key and the certificate of a peer")
+    made.add_argument("name", metavar="NAME", help="of the peer: see docs/peers.md")
+    peers = commands.add_parser("peer", help="take part in a run of organisations, or check whether it can begin")
+    peers.add_argument("config", type=_PATH, metavar="run.toml", help="the same file everywhere: see docs/peers.md")
+    peers.add_argument("--me", required=True, metavar="NAME", help="which of its peers this one is")
+    peers.add_argument("--check", action="store_true", help="only look for what is wrong, and who can mend it")
+    peers.add_argument("--resume", action="store_true", help="all peers had ended, and go on from their checkpoints")
     commands.add_parser("info", help="print versions, cores, MPI and accelerators")
     options = parser.parse_args(arguments)
     if options.command == "info":
@@ -77,6 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if options.command == "submit":
         _submit(options)
+        return
+    if options.command == "keys":
+        _keys(options.name)
+        return
+    if options.command == "peer":
+        _peer(options)
         return
     try:
         config = Config.read(options.config, options.allow)
@@ -91,6 +107,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(STOPPED)
     if not all_done(config, results):
         sys.exit(UNFINISHED)
+
+
+def _keys(name: str) -> None:
+    try:
+        key, certificate = keys(name)
+    except (ValueError, OSError, ImportError) as error:  # of the user or the folder, not our code: no traceback
+        sys.exit(f"error: {error}")
+    digest = fingerprint(certificate.read_bytes()).hex()
+    print(f"{key} stays here; {certificate} goes to the other peers, who compare its fingerprint with yours:\n{digest}")
+
+
+def _peer(options: argparse.Namespace) -> None:
+    try:
+        if options.check:
+            from consensus.peers import check
+
+            findings = []
+            for finding in check(options.config, options.me):
+                findings.append(finding)
+                print(finding, flush=True)
+            sys.exit(0 if all(finding.right for finding in findings) else 1)
+        with logged():
+            result = peer(Config.read(options.config), options.me, options.resume)
+    except (ConfigError, ImportError) as error:  # the user's file, not our code: no traceback
+        sys.exit(f"error: {error}")
+    except WorkerError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        print("\nstopped by the user: the same command goes on, as long as the others wait", file=sys.stderr)
+        sys.exit(STOPPED)
+    last = result.history.last()
+    print(f"{result.reason}; objective {last['objective']:.6g} in round {last['round']}")
 
 
 def _submit(options: argparse.Namespace) -> None:

@@ -197,6 +197,14 @@ def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
     return found or {"Auto": (("run",), None)}
 
 
+def solver_of(config: Config) -> tuple[Key, Solver | None]:
+    """Return the key and the only solver of a file; None if it has none."""
+    found = list(_solvers(config).values())
+    if len(found) > 1:
+        raise config.error(("solver", 1), "peers run one solver: leave all [[solver]] but one away")
+    return found[0]
+
+
 def _files(labels: Iterable[str]) -> dict[str, str]:
     """Return a file name for every label: its letters and digits, and a number if another label has them, too."""
     names: dict[str, str] = {}

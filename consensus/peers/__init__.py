@@ -10,6 +10,6 @@ _found, __dir__, __all__ = elsewhere(__name__)
 
 
 def __getattr__(name: str) -> object:
-    if name == "Peers":
-        module("grpc", "the engine Peers", "peers")
+    if name != "keys":
+        module("grpc", "a run of peers", "peers")
     return _found(name)

@@ -68,10 +68,15 @@ class Service:
         self._over = threading.Event()
         self._server: grpc.Server | None = None
 
-    def start(self) -> None:
-        """Listen, if a neighbour calls this peer, and call the others; :class:`WorkerError` if the address cannot be had."""
+    @property
+    def listens(self) -> bool:
+        """Whether a neighbour calls this peer."""
+        return any(not self.roster.dials(other) for other in self.roster.neighbours)
+
+    def listen(self) -> None:
+        """Listen, if a neighbour calls this peer; :class:`WorkerError` if the address cannot be had."""
         me = self.roster.peers[self.roster.me]
-        if any(not self.roster.dials(other) for other in self.here.links):
+        if self.listens:
             everyone = b"".join(peer.certificate for peer in self.roster.peers)
             pairs = [(self.roster.key, me.certificate)]
             who = grpc.ssl_server_credentials(pairs, root_certificates=everyone, require_client_auth=True)
@@ -87,6 +92,10 @@ class Service:
                     f"may have the port, perhaps this peer, started twice ({error})"
                 ) from error
             self._server.start()
+
+    def start(self) -> None:
+        """Listen, and call the neighbours that do not call this peer."""
+        self.listen()
         for other, link in self.here.links.items():
             if self.roster.dials(other):
                 threading.Thread(target=self._call, args=(other, link), name=f"calls {link.name}", daemon=True).start()
@@ -101,16 +110,19 @@ class Service:
 
     def _serve(self, frames: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Yield frames for a neighbour that calls; its own are read by a thread."""
-        link = self._caller(context)
+        caller = self._caller(context)
         try:
             first = next(frames, b"")
         except Exception:  # of gRPC: who called has gone
             return
         if _is_probe(first):
-            yield Frame(
-                hello=Hello(run=self.here.run, version=consensus.__version__, sender=self.here.name, time=time.time())
-            ).SerializeToString()
+            hello = Hello(run=self.here.run, version=consensus.__version__, sender=self.here.name, time=time.time())
+            yield Frame(hello=hello).SerializeToString()
             return
+        link = self.here.links.get(caller)
+        if link is None:
+            context.abort(grpc.StatusCode.UNAVAILABLE, f"{self.here.name} only checks the run so far")
+            raise AssertionError("abort raises")
         stream = link.attach()
 
         def read() -> None:
@@ -120,13 +132,13 @@ class Service:
         threading.Thread(target=read, name=f"reads from {link.name}", daemon=True).start()
         yield from link.frames(stream)
 
-    def _caller(self, context: grpc.ServicerContext) -> Link:
-        """Return the edge to who calls, by its certificate; end the call if there is none."""
+    def _caller(self, context: grpc.ServicerContext) -> int:
+        """Return which neighbour calls, by its certificate; end the call if it is none."""
         (certificate,) = context.auth_context().get("x509_pem_cert", [b""])
         found = fingerprint(certificate) if certificate else b""
-        for other, peer in enumerate(self.roster.peers):
-            if peer.fingerprint == found and other in self.here.links and not self.roster.dials(other):
-                return self.here.links[other]
+        for other in self.roster.neighbours:
+            if self.roster.peers[other].fingerprint == found and not self.roster.dials(other):
+                return other
         said = said_name(certificate) if certificate else "nobody"
         why = f"{self.here.name} expects no call from {said[:70]!r} with this certificate"
         LOG.warning("%s: refused a stranger at %s: %s", self.here.name, context.peer(), why)

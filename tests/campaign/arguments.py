@@ -156,6 +156,7 @@ SPECIAL = {
     "consensus.Shards.weighted": {"agents": "np.ones(4)"},
     "consensus.privacy.SecureSums": {"rows": "good.w()", "agents": "np.arange(4)", "total": "np.zeros(3, np.uint64)"},
     "consensus.privacy.Private": {"clip": "1.0", "noise": "1.0", "gradients": "10"},
+    "consensus.peers.check": {"path": "'run.toml'", "me": "'oslo'", "seconds": "1.0"},
     "consensus.peers.keys": {"name": "'oslo'"},
     "consensus.privacy.epsilon": {"gradients": "10", "clip": "1.0", "noise": "1.0"},
     "topologies.Temporal.from_csv": {"path": "files.write('contacts')"},

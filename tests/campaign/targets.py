@@ -31,7 +31,7 @@ LEFT_OUT = {
     *(f"consensus.{room}.{name}" for room in ("observe", "communication", "problems")
       for name in getattr(consensus, room).__all__),
     "consensus.engines.Torch",  # raises an error without ranks
-    "consensus.peers.Peers",  # needs a file of a run, and keys
+    "consensus.peers.Peers", "consensus.peers.Finding", "consensus.cli.peer",  # need a file of a run, and keys
     *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "StackedNetwork", "reports", "run_rounds")),
     *(f"topologies.analysis.{name}" for name in ("crossing", "parts")),
     *(f"topologies.schedules.{name}" for name in ("Schedule", "is_static", "labels")),
