@@ -60,7 +60,7 @@ _RECORD = {  # keywords of solve, and what they are called in a Record
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a run records, for ``record=`` of :func:`consensus.solve` and :func:`consensus.centralized.solve`.
+    """The rows that a run records, for ``record=`` of :func:`consensus.solve` and :func:`consensus.centralized.solve`.
 
     Each field is the keyword of :func:`consensus.solve` in parentheses, which describes it.
 
@@ -120,7 +120,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run is saved, for ``checkpoint=`` of :func:`consensus.solve` and :func:`consensus.centralized.solve`.
+    """The file that a run is saved in, for ``checkpoint=`` of :func:`consensus.solve` and :func:`consensus.centralized.solve`.
 
     Parameters
     ----------

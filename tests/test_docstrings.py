@@ -1,8 +1,11 @@
 """Docstrings of public objects, inherited ones included, satisfy the validator of numpydoc."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import re
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +53,20 @@ def test_docstrings_of_public_objects_are_complete(package):
     names = sorted(set(public(package)))
     assert len(names) > 2
     assert {name: found for name in names if (found := faults(name))} == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_say_the_subject_first(package):
+    """No clause in the place of a noun at the beginning, and fields in a section of their own."""
+    folder = Path(importlib.import_module(package).__file__).parent
+    found = []
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and not getattr(node, "name", "").startswith("_"):
+                text = ast.get_docstring(node) or ""
+                if re.match(r"(What|Whether|Where|Which|How)\b", text) or re.search(r"^\s*Fields:", text, re.M):
+                    found.append(f"{path.name}: {text.splitlines()[0]}")
+    assert found == []
 
 
 def test_faults_are_found():

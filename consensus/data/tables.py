@@ -13,7 +13,7 @@ Classes: TypeAlias = tuple[Any, ...]  # of any type, as the data have them
 
 
 class Columns(Protocol):
-    """What shards know of the table that their features come from: see :class:`consensus.data.Columns`."""
+    """The part of a table that shards know, which their features come from: see :class:`consensus.data.Columns`."""
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import itertools
 import math
 import sys
 from contextlib import AbstractContextManager
-from typing import NamedTuple, NoReturn, Protocol, Self
+from typing import NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -16,7 +16,7 @@ from consensus._arrays.parallel import CHUNK_BYTES
 from consensus.frameworks.trial import Generators, tried
 from consensus.models.linearization import Linearized
 
-_OWN = "_known", "_here", "_counts", "_plain", "_seconds", "_numbers_kept"  # what a process finds out by itself
+_OWN = "_known", "_here", "_shared", "_plain", "_seconds", "_numbers_kept"  # what a process finds out by itself
 
 
 class Derivatives(Protocol):
@@ -114,8 +114,8 @@ class Framework(Linearized):
         model, w, x = self._check(w, x)
         outputs = np.empty((*x.shape[:2], model.outputs), w.dtype)
         with self._context(w.dtype):
-            for part in model._cut(w, x):
-                outputs[part.rows] = part.own(model._predict(part.of(w), part.of(x)))
+            for rows in model._cut(w, x):
+                outputs[rows] = model._predict(w[rows], x[rows])
         return outputs
 
     def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, FrameworkLinearization]:
@@ -123,10 +123,9 @@ class Framework(Linearized):
         outputs = np.empty((*x.shape[:2], model.outputs), w.dtype)
         parts = []
         with self._context(w.dtype):
-            for part in model._cut(w, x):
-                found, derivatives = model._derivatives(part.of(w), part.of(x))
-                outputs[part.rows] = part.own(found)
-                parts.append((part, derivatives))
+            for rows in model._cut(w, x):
+                outputs[rows], derivatives = model._derivatives(w[rows], x[rows])
+                parts.append((rows, derivatives))
         return outputs, FrameworkLinearization(model, w, x, parts)
 
     def _check(self, w: np.ndarray, x: np.ndarray) -> tuple[Self, np.ndarray, np.ndarray]:
@@ -148,12 +147,12 @@ class Framework(Linearized):
             return x
         return _checks.floats("x", x)
 
-    def _cut(self, w: np.ndarray, x: np.ndarray) -> list[_Part]:
+    def _cut(self, w: np.ndarray, x: np.ndarray) -> list[slice]:
         """Return the parts of a block, each of which is one call."""
         most = self._most(x.shape[1], w.dtype)
         parts = -(-len(w) // most)
         ends = [len(w) * part // parts for part in range(parts + 1)]
-        return [_Part(slice(*span), 2 if most > 1 and span[1] - span[0] == 1 else 1) for span in itertools.pairwise(ends)]
+        return [slice(*span) for span in itertools.pairwise(ends)]
 
     def _most(self, samples: int, dtype: np.dtype) -> int:
         """Return how many agents of so many samples may share a call: one if it fills the cache by itself."""
@@ -215,23 +214,10 @@ class Framework(Linearized):
         self._known = {}
 
 
-class _Part(NamedTuple):
-    """Agents that share a call; one is repeated where it would otherwise be computed in another way than several."""
-
-    rows: slice
-    repeats: int = 1
-
-    def of(self, array: np.ndarray) -> np.ndarray:
-        return np.repeat(array[self.rows], self.repeats, axis=0) if self.repeats > 1 else array[self.rows]
-
-    def own(self, array: np.ndarray) -> np.ndarray:
-        return array[: len(array) // self.repeats]
-
-
 class FrameworkLinearization:
     """Products with the Jacobian J of a :class:`Framework` at fixed parameters and features, part by part."""
 
-    def __init__(self, model: Framework, w: np.ndarray, x: np.ndarray, parts: list[tuple[_Part, Derivatives]]) -> None:
+    def __init__(self, model: Framework, w: np.ndarray, x: np.ndarray, parts: list[tuple[slice, Derivatives]]) -> None:
         self._model, self._w, self._x, self._parts = model, w, x, parts
 
     def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -242,8 +228,8 @@ class FrameworkLinearization:
             raise ValueError(f"u must have shape {wanted} for {self._model}; got {u.shape}")
         out = np.empty_like(self._w) if out is None else out
         with self._model._context(self._w.dtype):
-            for part, derivatives in self._parts:
-                out[part.rows] = part.own(derivatives.vjp(part.of(u)))
+            for rows, derivatives in self._parts:
+                out[rows] = derivatives.vjp(u[rows])
         return out
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
@@ -253,8 +239,8 @@ class FrameworkLinearization:
             raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
         outputs = np.empty((*self._x.shape[:2], self._model.outputs), v.dtype)
         with self._model._context(self._w.dtype):
-            for part, derivatives in self._parts:
-                outputs[part.rows] = part.own(derivatives.jvp(part.of(v)))
+            for rows, derivatives in self._parts:
+                outputs[rows] = derivatives.jvp(v[rows])
         return outputs
 
     def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:

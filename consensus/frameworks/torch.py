@@ -15,8 +15,6 @@ from numpy.typing import DTypeLike
 from consensus import _checks
 from consensus._arrays.parallel import CHUNK_BYTES
 from consensus.frameworks._torch import one_thread
-from consensus.frameworks.together import most_together
-from consensus.frameworks.torch_aligned import LINE, aligned
 from consensus.frameworks.torch_buffers import BatchLayers
 from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device, copied, digest, half, kinds, made, refuse, rough
@@ -71,8 +69,9 @@ class Torch(ModuleGradients):
     batches are those of the mode that its parts are in. Parts in bfloat16 or float16, and quantised ones, compute in their own
     precision, while the parameter vector is in float32 or float64. :meth:`predict` returns a sample's outputs as one row, of
     ``output_shape``, which is known once the shape of a sample is: :class:`consensus.Problem` and
-    :func:`consensus.testing.check_model` call :meth:`for_samples`. Results are equal to the bit on all engines, on CPUs of one
-    kind with one version of PyTorch: a call uses one thread, and calls for several agents share the cores.
+    :func:`consensus.testing.check_model` call :meth:`for_samples`. Results on all engines are equal but for rounding, because
+    products are rounded by the number of agents in a call and by their place in memory; a call uses one thread, and calls for
+    several agents share the cores.
 
     Examples
     --------
@@ -194,24 +193,35 @@ class Torch(ModuleGradients):
     def _most(self, samples: int, dtype: np.dtype) -> int:
         """Return how many agents of so many samples may share a call.
 
-        If all parameters are of ``Linear`` layers, any number or one, by a trial with an agent in every place of a line of
-        cache. Convolutions have few parameters, which many samples share: they do not count, and up to five agents are tried.
-        Other modules have one agent in a call.
+        If all parameters are of ``Linear`` layers, any number whose numbers fit the cache. Convolutions have few parameters,
+        which many samples share: they do not count, and up to five agents share a call. Other modules have one agent in a call.
         """
-        if self._mode in ("training", "normalised"):  # each agent draws and normalises by itself
+        if self.together == 1 or self._mode in ("training", "normalised"):  # each agent draws and normalises by itself
             return 1
         if self._linear:
-            most = LINE // dtype.itemsize if super()._most(samples, dtype) > 1 else 1
-            return sys.maxsize if most > 1 and self._tried(samples, dtype, most) == most else 1
-        if self.together == 1 or 2 * samples * sum(self.widths) * dtype.itemsize > self.together * CHUNK_BYTES // 2:
-            return 1
-        return self._tried(samples, dtype, self.together)
+            most = super()._most(samples, dtype)
+        else:
+            small = 2 * samples * sum(self.widths) * dtype.itemsize <= self.together * CHUNK_BYTES // 2
+            most = self.together if small else 1
+        return most if most > 1 and self._shares(dtype) else 1
 
-    def _tried(self, samples: int, dtype: np.dtype, most: int) -> int:
-        key = self.features, samples, dtype
-        if key not in self._counts:
-            self._counts[key] = most_together(self._products, most, self.parameters, key, self.outputs)
-        return self._counts[key]
+    def _shares(self, dtype: np.dtype) -> bool:
+        """Return whether the module computes for two agents in a call what it computes for each, but for rounding."""
+        key = self.features, self.whole, dtype
+        if key not in self._shared:
+            rng = np.random.default_rng(0)
+            shapes = (self.parameters,), (3, *self.features), (3, self.outputs), (self.parameters,)
+            arrays = [0.3 * rng.standard_normal((2, *shape)).astype(dtype) for shape in shapes]
+            tolerance = 5e-2 if self._rough else 1e-3
+            try:
+                both, *alone = (self._products(*(array[rows] for array in arrays)) for rows in (slice(0, 2), [0], [1]))
+                self._shared[key] = all(
+                    np.allclose(found, np.concatenate(parts), rtol=tolerance, atol=tolerance * np.abs(found).max(initial=0))
+                    for found, *parts in zip(both, *alone, strict=True)
+                )
+            except Exception:  # whatever the module does that only works for one agent
+                self._shared[key] = False
+        return self._shared[key]
 
     def for_samples(self, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> Self:
         model = super().for_samples(shape, dtype)
@@ -270,7 +280,7 @@ class Torch(ModuleGradients):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._counts: dict[tuple[tuple[int, ...], int, np.dtype], int] = {}  # how many agents may share a call, by shapes
+        self._shared: dict[tuple[tuple[int, ...], bool, np.dtype], bool] = {}  # whether agents may share a call, by samples
         self._here, self._plain, self._seconds = threading.local(), {}, {}
         self._numbers_kept: dict[tuple[tuple[int, ...], bool], int] = {}  # of a sample, by its shape
 
@@ -282,14 +292,14 @@ class Torch(ModuleGradients):
 
     def _predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         with loaded().set_grad_enabled(self._differentiates):
-            return self._array(self._outputs(self._leaves(w), self._stack(x, w.itemsize)).detach(), x)
+            return self._array(self._outputs(self._leaves(w), self._stack(x)).detach(), x)
 
     def _derivatives(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, Derivatives]:
         derivatives = Derivatives(self, w, x)
         return self._array(derivatives.outputs.detach(), x), derivatives
 
     def _jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        torch, leaves, samples = loaded(), self._leaves(w[None]), aligned(self._tensor(x))
+        torch, leaves, samples = loaded(), self._leaves(w[None]), self._tensor(x)
         function = self._function(leaves[0].dtype)
         if self.buffers:  # samples depend on each other
             rows = torch.func.jacrev(lambda leaves: function(leaves, samples))(leaves)

@@ -13,7 +13,6 @@ import numpy as np
 
 from consensus import _checks, _extras
 from consensus.frameworks.base import Framework
-from consensus.frameworks.torch_aligned import align_products, aligned, aligned_rows, whole, with_samples
 from consensus.frameworks.torch_buffers import BatchLayers
 from consensus.frameworks.torch_checks import cast, constants, modes_read, path, returned, state
 from consensus.frameworks.torch_draws import seed_of
@@ -185,8 +184,6 @@ class ModuleCalls(Framework):
                 module.eval()
             if key[2]:
                 self._layers.strip(module)
-            if self._linear:
-                align_products(loaded(), module)
             modules[key] = module, [module.get_parameter(names[0]) for names, *_ in self._spans]
         found: tuple[nn.Module, list[nn.Parameter]] = modules[key]
         return found
@@ -216,19 +213,14 @@ class ModuleCalls(Framework):
         return outputs.to(dtype) if self._half is not None and hasattr(outputs, "is_floating_point") else outputs
 
     def _leaves(self, w: np.ndarray) -> Leaves:
-        """Return the parameters in w (agents, P) as arrays (agents, *shape), each agent's aligned; (*shape) for one."""
+        """Return the parameters in w (agents, P) as arrays (agents, *shape); (*shape) for one agent."""
         rows = self._tensor(w)
-        if len(w) == 1:
-            return [aligned(rows[0, start:end]).reshape(shape) for _, start, end, shape in self._spans]
-        return [aligned_rows(rows[:, start:end]).reshape(len(w), *shape) for _, start, end, shape in self._spans]
+        of_agents = (len(w),) if len(w) > 1 else ()
+        return [rows[:, start:end].reshape((*of_agents, *shape)) for _, start, end, shape in self._spans]
 
-    def _stack(self, array: np.ndarray, size: int | None = None) -> Tensor:
-        """Return ``array`` (agents, samples, ...) on the device, aligned by samples of zeros; (samples, ...) for one agent."""
-        if len(array) == 1:
-            return aligned(self._tensor(array[0]))
-        if not self._linear:
-            return self._tensor(array)
-        return with_samples(self._tensor(array), whole(array.shape[1], size or array.itemsize))
+    def _stack(self, array: np.ndarray) -> Tensor:
+        """Return ``array`` (agents, samples, ...) on the device; (samples, ...) for one agent."""
+        return self._tensor(array[0] if len(array) == 1 else array)
 
     def _outputs(self, leaves: Leaves, x: Tensor) -> Tensor:
         """Return the outputs of x (agents, samples, ...), or of one agent's x (samples, ...) by the module's own call."""
@@ -237,7 +229,7 @@ class ModuleCalls(Framework):
 
     def _array(self, outputs: Tensor, x: np.ndarray) -> np.ndarray:
         """Return the outputs for x (agents, samples, ...) as an array (agents, samples, outputs)."""
-        return np.asarray(outputs.cpu().numpy()).reshape(len(x), -1, self.outputs)[:, : x.shape[1]]
+        return np.asarray(outputs.cpu().numpy()).reshape(*x.shape[:2], self.outputs)
 
     # For the trial
 

@@ -32,7 +32,7 @@ class Derivatives:
     def __init__(self, model: ModuleCalls, w: np.ndarray, x: np.ndarray) -> None:
         self._model, self._x = model, x
         self._leaves = [leaf.detach().requires_grad_() for leaf in model._leaves(w)]
-        self.outputs = model._outputs(self._leaves, model._stack(x, w.itemsize))
+        self.outputs = model._outputs(self._leaves, model._stack(x))
         if not self.outputs.requires_grad:
             raise TypeError("its outputs have no gradient: leave out detach(), item(), numpy() and no_grad() on their way")
         self._transposed: tuple[Tensor, Sequence[Tensor]] | None = None

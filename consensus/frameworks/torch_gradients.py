@@ -78,13 +78,13 @@ class ModuleGradients(ModuleCalls):
     ) -> None:
         model, w, x = self._check(w, x)
         with one_thread(loaded()):
-            for part in model._cut(w, x):
+            for rows in model._cut(w, x):
                 since = time.perf_counter()
-                points, inputs, d, c = (part.of(array) for array in (w, x, targets, weights))
+                points, inputs, d, c = (array[rows] for array in (w, x, targets, weights))
                 if len(points) == 1:
-                    model._write_one(loss, points, inputs, d, c, out[part.rows])
+                    model._write_one(loss, points, inputs, d, c, out[rows])
                 else:
-                    out[part.rows] = part.own(model._of_several(loss, points, inputs, d, c))
+                    out[rows] = model._of_several(loss, points, inputs, d, c)
                 model._note(x.shape[1], (time.perf_counter() - since) / len(points))
 
     def _note(self, samples: int, seconds: float) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from consensus import _checks
 from consensus.frameworks._torch import one_thread
 from consensus.frameworks.torch import Torch
-from consensus.frameworks.torch_aligned import aligned
 from consensus.frameworks.torch_calls import Leaves, loaded
 from consensus.frameworks.torch_derivatives import Derivatives
 from consensus.frameworks.torch_gradients import Differentiable
@@ -145,11 +144,11 @@ class TorchInputs(Torch):
             found = self._outputs(self._leaves(w), self._stack([inputs]))
         return tuple(found.shape[1:])
 
-    def _stack(self, array: Any, size: int | None = None) -> Any:  # noqa: ANN401
-        return self._given(array[0]) if isinstance(array, list) else super()._stack(array, size)
+    def _stack(self, array: Any) -> Any:  # noqa: ANN401
+        return self._given(array[0]) if isinstance(array, list) else super()._stack(array)
 
     def _given(self, inputs: Any) -> Any:  # noqa: ANN401
-        """Return inputs as the module gets them: tensors aligned, on the device, floats in the run's dtype."""
+        """Return inputs as the module gets them: tensors on the device, floats in the run's dtype."""
         torch = loaded()
         if isinstance(inputs, Mapping):
             return {name: self._given(value) for name, value in inputs.items()}
@@ -161,7 +160,7 @@ class TorchInputs(Torch):
         if not isinstance(inputs, torch.Tensor):
             return inputs
         floats = (self._half or getattr(torch, self.dtype.name)) if inputs.is_floating_point() else None
-        return aligned(inputs.to(self.device, floats))
+        return inputs.to(self.device, floats)
 
     def _outputs(self, leaves: Leaves, x: Any) -> Tensor:  # noqa: ANN401
         return self._logits(self._function(leaves[0].dtype)(leaves, x))

@@ -1,4 +1,4 @@
-"""What fits of all families share: the design, what is checked of it, and coefficients in original units."""
+"""Parts that fits of all families share: the design, its checks, and coefficients in original units."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Design(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was estimated beside the coefficients: their covariance (p, p), the dispersion, the log-likelihood."""
+    """Estimates beside the coefficients: their covariance (p, p), the dispersion, the log-likelihood."""
 
     covariance: np.ndarray
     dispersion: float

@@ -50,12 +50,12 @@ class Likelihood:
 
     @property
     def known(self) -> bool:
-        """Whether the loss is a negative log-likelihood."""
+        """True if the loss is a negative log-likelihood."""
         return isinstance(self.loss, (*map(type, FAMILIES.values()), NegativeBinomialLoss))
 
     @property
     def dispersed(self) -> bool:
-        """Whether the family has a dispersion to estimate."""
+        """True if the family has a dispersion to estimate."""
         return isinstance(self.loss, SquaredLoss | GammaLoss)
 
     def terms(self, own: Samples, b: np.ndarray) -> dict[str, Any]:

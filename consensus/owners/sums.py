@@ -28,7 +28,7 @@ Terms: TypeAlias = dict[str, np.ndarray]
 
 
 class Dealt(Protocol):
-    """What says whose data are here: shards, or anything like them."""
+    """The protocol of objects that say whose data are here: shards, or anything like them."""
 
     @property
     def network_size(self) -> int: ...
@@ -67,7 +67,6 @@ class Sums:
         secure: bool | SecureSums,
     ) -> None:
         chosen: Any = OneProcess() if engine is None else engine
-        _checks.offers("engine", chosen, ("size", "rows", "agreed", "allgather"), "an engine, such as consensus.engines.MPI()")
         self.engine = chosen
         if not isinstance(secure, bool | SecureSums):
             raise TypeError(f"secure must be True, False or a SecureSums; got {_checks.shown(secure)}")

@@ -1,4 +1,4 @@
-"""What can be wrong with a run of peers before it begins, and who can mend it."""
+"""Faults of a run of peers that are found before it begins, and who can mend each."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class PeerNetwork(HaloNetwork):
 
 
 class AllPeers(AllRanks):
-    """What peers collect and save: each writes its own checkpoint, with the numbers of its messages."""
+    """Rows that peers collect and save: each writes its own checkpoint, with the numbers of its messages."""
 
     def __init__(self, engine: Peers, sizes: np.ndarray) -> None:
         super().__init__(engine.ranks, sizes)
@@ -331,7 +331,7 @@ class Peers(RankEngine):
 
     @property
     def _again(self) -> bool:
-        """Whether the others know this peer from before it was started again."""
+        """True if the others know this peer from before it was started again."""
         return any(link.restarted for link in self.here.links.values())
 
     def _stopped(self, error: BaseException, where: str = "outside of its rounds") -> None:

@@ -29,11 +29,11 @@ PROCESS = secrets.token_bytes(8)  # of this process; a peer that was started aga
 
 
 class Refused(Exception):
-    """What the other end sent is refused; its stream ends."""
+    """Refusal of a message of the other end, which ends its stream."""
 
 
 class Owner(Protocol):
-    """What a link needs to know of its peer."""
+    """The part of a peer that its link uses."""
 
     lock: threading.RLock
     changed: threading.Condition

@@ -1,4 +1,4 @@
-"""What peers agree on and collect: the ranks of an engine, with messages along the edges of their network alone."""
+"""Peers as the ranks of an engine, with messages along the edges of their network alone."""
 
 from __future__ import annotations
 

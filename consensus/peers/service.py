@@ -70,7 +70,7 @@ class Service:
 
     @property
     def listens(self) -> bool:
-        """Whether a neighbour calls this peer."""
+        """True if a neighbour calls this peer."""
         return any(not self.roster.dials(other) for other in self.roster.neighbours)
 
     def listen(self) -> None:

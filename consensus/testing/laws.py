@@ -60,6 +60,7 @@ class Laws:
     def __init__(self, subject: object) -> None:
         text = subject if isinstance(subject, str) else repr(subject)
         self.report = Report(text if len(text) <= 200 else f"{text[:197]}...")
+        self.rounding = 0.0  # by which numbers may differ that are the same: that of models of PyTorch and JAX
 
     def fail(self, law: str, found: str) -> NoReturn:
         """Raise ``AssertionError`` with the object, the law and the numbers."""
@@ -88,11 +89,13 @@ class Laws:
         self.report.errors[law] = max(largest, self.report.errors.get(law, 0.0))
 
     def same(self, law: str, found: Any, wanted: Any) -> None:
-        """Check equality of arrays to the bit: shape, dtype and values; NaN equals NaN."""
+        """Check equality of arrays, to the bit or but for ``rounding``: shape, dtype and values; NaN equals NaN."""
         found, wanted = np.asarray(found), np.asarray(wanted)
         for name, one, other in (("shape", found.shape, wanted.shape), ("dtype", found.dtype, wanted.dtype)):
             self.true(law, one == other, f"found {name} {one} instead of {other}")
         differs = (found != wanted) & ~((found != found) & (wanted != wanted))
+        if self.rounding and found.dtype.kind == "f":
+            differs &= ~np.isclose(found, wanted, rtol=self.rounding, atol=self.rounding * np.abs(wanted).max(initial=0))
         if differs.any():
             at = np.unravel_index(np.argmax(differs), differs.shape)
             self.fail(law, f"found {found[at]} instead of {wanted[at]}{_place(at)}; bits must be equal")

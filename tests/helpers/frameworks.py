@@ -99,3 +99,9 @@ def problem(model, samples=30, agents=3, dtype=np.float64):
     X.reshape(samples, -1)[np.arange(samples), y] += 2
     shards = consensus.partition(X, y, agents, "sizes", sizes=[samples // 2, samples // 3, samples // 6])
     return consensus.Problem(model, consensus.CrossEntropy(), shards, consensus.L2(1e-2))
+
+
+def assert_close(found, wanted, what="", dtype=None):
+    """Equal but for the rounding of products of matrices, by the dtype of the run."""
+    tolerance = 1e-12 if (dtype or wanted.dtype) == np.float64 else 1e-5
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max(), err_msg=what)

