@@ -1,3 +1,6 @@
+from consensus.owners.conformal import Conformal as Conformal
+from consensus.owners.conformal import conformal as conformal
+from consensus.owners.descriptions import describe as describe
 from consensus.owners.fitted import Fit as Fit
 from consensus.owners.regression import fit as fit
 from consensus.owners.regression import inference as inference

@@ -106,7 +106,7 @@ class OwnTable:
             _warn_of_categories(where, table)
             return cls(names, table, test_size)
         except Exception as error:  # whatever reading a file raises
-            return cls(names, error=_without_cells(error, where, frame) if discreet else error)
+            return cls(names, error=without_cells(error, where, frame) if discreet else error)
 
     @property
     def there(self) -> Table:
@@ -201,7 +201,7 @@ def _warn_of_categories(where: str, table: Table) -> None:
             )
 
 
-def _without_cells(error: Exception, where: str, frame: object) -> Exception:
+def without_cells(error: Exception, where: str, frame: object) -> Exception:
     """Return the error of a table with dots for the texts of its cells: the owner looks at the columns and rows it names."""
     if isinstance(error, FileNotFoundError | TypeError):  # of arguments
         return error

@@ -18,6 +18,13 @@ from consensus.tables.pipeline import Given, Pipeline
 from consensus.tables.readers import ReadingOptions
 
 
+def probabilities(outputs: np.ndarray) -> np.ndarray:
+    """Return the probability of every class (samples, classes), of logits (samples, outputs)."""
+    if outputs.shape[1] > 1:
+        return np.asarray(softmax(outputs, axis=1))
+    return np.concatenate([expit(-outputs), expit(outputs)], axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class Predictor:
     """A trained model that predicts from tables, in original units.
@@ -164,10 +171,7 @@ class Predictor:
         """
         if self.classes is None:
             raise TypeError("predict_proba needs classes; the target of this predictor is numbers")
-        outputs = self.outputs(data, **reading)
-        if outputs.shape[1] > 1:
-            return np.asarray(softmax(outputs, axis=1))
-        return np.concatenate([expit(-outputs), expit(outputs)], axis=1)
+        return probabilities(self.outputs(data, **reading))
 
     def score(self, data: Given, **reading: Unpack[ReadingOptions]) -> float:
         """Return how good predictions are for a table with the target.

@@ -144,7 +144,7 @@ def fit(
     if kind == "owners" and times is not None:
         raise ValueError("kind of a Cox model on a grid must be 'model'; got 'owners': leave grid out, and owners are strata")
     design = _design(owned.pipeline, offset)
-    read = [_read(owned, place, design, loss) for place in range(owned.shards.agents)]
+    read = [_read(owned, place, design, loss, sums.engine.size > 1) for place in range(owned.shards.agents)]
     sums.reject([error for _, error in read])
     own = [found for found, _ in read if found is not None]
     if cox:
@@ -413,8 +413,8 @@ def _design(pipeline: Pipeline, offset: str | None) -> Design:
     return Design(places, names, references, place_of)
 
 
-def _read(owned: Owned, place: int, design: Design, loss: Any) -> tuple[Any, Exception | None]:  # noqa: ANN401
-    """Return the rows of the owner at a place, or the error that tells it what is wrong with them."""
+def _read(owned: Owned, place: int, design: Design, loss: Any, discreet: bool) -> tuple[Any, Exception | None]:  # noqa: ANN401
+    """Return the rows of the owner at a place, or the error that tells it what is wrong, without cells if ``discreet``."""
     shards, pipeline = owned.shards, owned.pipeline
     owner = int(shards.rows[place])
     X, y, weights = original(owned, place)
@@ -433,6 +433,6 @@ def _read(owned: Owned, place: int, design: Design, loss: Any) -> tuple[Any, Exc
             raise ValueError(f"a fit needs one column as target; got {y.shape[1]}")
         loss.check(y, 1)
     except ValueError as error:
-        told = str(error)
+        told = str(error).partition("; got")[0] if discreet else str(error)
         return None, ValueError(told if told.startswith("owner ") else f"owner {owner}: {told}")
     return Samples(np.c_[X[:, design.places], np.ones(len(X))], y[:, 0], weights, o), None

@@ -67,6 +67,7 @@ class Sums:
         secure: bool | SecureSums,
     ) -> None:
         chosen: Any = OneProcess() if engine is None else engine
+        _checks.offers("engine", chosen, ("size", "rows", "agreed", "allgather"), "an engine, such as consensus.engines.MPI()")
         self.engine = chosen
         if not isinstance(secure, bool | SecureSums):
             raise TypeError(f"secure must be True, False or a SecureSums; got {_checks.shown(secure)}")

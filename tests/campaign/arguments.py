@@ -108,6 +108,12 @@ SPECIAL = {
         "owners": "2",
     },
     "consensus.owners.fit": {"owned": "consensus.data.own([good.frame(), good.frame()], 'a')"},
+    "consensus.owners.describe": {"data": "[good.frame(), good.frame()]", "categories": "['b']"},
+    "consensus.owners.conformal": {
+        "owned": "consensus.data.own([good.table()[['a', 'b', 'c', 'target']]] * 2, 'target', test_size=0.4)",
+        "predictor": "good.predictor()",
+    },
+    "consensus.owners.Conformal": {"predictor": "good.predictor()", "quantile": "0.5", "level": "0.9", "rows": "20"},
     "consensus.owners.kaplan_meier": {"owned": "consensus.data.own([good.frame(), good.frame()], ['a', 'c'])", "grid": "[1.0]"},
     "consensus.owners.Curves": {"table": "good.frame()", "medians": "{}", "log_rank": "None", "level": "0.95"},
     "consensus.owners.LogRank": {"statistic": "1.0", "freedom": "1", "p": "0.3"},
