@@ -1,5 +1,5 @@
-from consensus.owners.conformal import Conformal as Conformal
-from consensus.owners.conformal import conformal as conformal
+from consensus.owners.calibration import Conformal as Conformal
+from consensus.owners.calibration import conformal as conformal
 from consensus.owners.descriptions import describe as describe
 from consensus.owners.fitted import Fit as Fit
 from consensus.owners.regression import fit as fit
