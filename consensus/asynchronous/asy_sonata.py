@@ -19,7 +19,7 @@ from consensus.regularizers import L2
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, checked
 from consensus.surrogates import Surrogate
-from consensus.surrogates.full import ProximalModel
+from consensus.surrogates.linearizations import ProximalModel
 from topologies.schedules import ScheduleLike
 from topologies.schedules.reordered import permuted
 

@@ -1,10 +1,10 @@
 from consensus.communication.block import BlockNetwork as BlockNetwork
-from consensus.communication.codec import Codec as Codec
-from consensus.communication.edges import Edges as Edges
 from consensus.communication.flooding import Flooding as Flooding
 from consensus.communication.messages import Messages as Messages
 from consensus.communication.network import Network as Network
+from consensus.communication.packed import Codec as Codec
 from consensus.communication.packed import Packed as Packed
+from consensus.communication.plans import Edges as Edges
 from consensus.communication.states import flatten as flatten
 from consensus.communication.states import joined as joined
 from consensus.communication.states import rebuild as rebuild

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
-from consensus.communication.edges import Edges
 from consensus.communication.exchanges import Exchanges
 from consensus.communication.flooding import Flooding
 from consensus.communication.messages import Messages
 from consensus.communication.network import Network
 from consensus.communication.packed import Packed, from_bytes, to_bytes
-from consensus.communication.plans import Plan
+from consensus.communication.plans import Edges, Plan
 
 
 class BlockNetwork(Exchanges, Network):

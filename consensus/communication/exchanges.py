@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from consensus.communication.codec import Codec
+from consensus.communication.packed import Codec
 from consensus.communication.plans import Plan, Plans
 from topologies.schedules import ScheduleLike, is_static
 

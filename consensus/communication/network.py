@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from consensus.communication.edges import Edges
 from consensus.communication.flooding import Flooding
 from consensus.communication.messages import Messages
 from consensus.communication.packed import Packed
+from consensus.communication.plans import Edges
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -10,8 +10,7 @@ import numpy as np
 from consensus import _checks
 from consensus._arrays.parallel import for_chunks
 from consensus._arrays.rows import combined, empty
-from consensus.directions.adam import Adam, AdamState
-from consensus.directions.adamw import AdamW, as_decay, check_decay, decayed
+from consensus.directions.adam import Adam, AdamState, AdamW, as_decay, check_decay, decayed
 from consensus.directions.base import Direction
 from consensus.problems import BaseProblem
 from consensus.regularizers import L2

@@ -17,9 +17,8 @@ from consensus import _checks
 from consensus._arrays.files import Hold
 from consensus.checkpoints.checkpoint import Checkpoint, write
 from consensus.communication.block import BlockNetwork
-from consensus.communication.codec import Codec
-from consensus.communication.edges import Edges
-from consensus.communication.plans import Plan
+from consensus.communication.packed import Codec
+from consensus.communication.plans import Edges, Plan
 from consensus.engines import rank_files
 from consensus.engines.base import Engine
 from consensus.engines.protocols import Problem, Solver

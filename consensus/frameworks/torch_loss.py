@@ -19,7 +19,7 @@ from consensus._arrays.digest import digest
 from consensus.frameworks._torch import GENERATORS_LOCK, one_thread
 from consensus.losses.arrays import columns_of, scores
 from consensus.losses.base import Loss
-from consensus.losses.softmax import by_label, of_samples
+from consensus.losses.cross_entropy import by_label, of_samples
 from consensus.losses.trial import alone, draws, mixed
 
 if TYPE_CHECKING:

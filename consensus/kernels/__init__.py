@@ -13,11 +13,20 @@ of a number (or a sum, or a label and a number) have errors of at most 4 units i
 and for subnormal numbers; NaN stays NaN.
 """
 
-from consensus.kernels.elementwise import (
+from consensus.kernels.functions import (
+    combined,
+    descended,
     exp,
+    linear_huber,
+    linear_huber_value,
+    linear_logistic,
+    linear_logistic_value,
     logistic_curvature,
     logistic_slope,
     logistic_value,
+    mixed,
+    outer,
+    scaled_rows,
     sigmoid,
     sigmoid_backward,
     sigmoid_slope,
@@ -27,11 +36,11 @@ from consensus.kernels.elementwise import (
     tanh_backward,
     tanh_slope,
     tanh_sum,
+    upper_added,
+    upper_multiplied,
 )
 from consensus.kernels.fused import FusedSums
 from consensus.kernels.kernel import Kernel, level
-from consensus.kernels.linear import linear_huber, linear_huber_value, linear_logistic, linear_logistic_value
-from consensus.kernels.rows import combined, descended, mixed, outer, scaled_rows, upper_added, upper_multiplied
 
 __all__ = [
     "FusedSums",

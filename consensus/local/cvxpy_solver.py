@@ -15,9 +15,7 @@ from consensus.local.operators import jacobian
 from consensus.problems import BaseProblem
 from consensus.regularizers import Regularizer
 from consensus.surrogates import Surrogate
-from consensus.surrogates.blocks import BlockModel, Blocks
-from consensus.surrogates.full import FullLinearization, ProximalModel
-from consensus.surrogates.partial import LinearizedModel
+from consensus.surrogates.linearizations import BlockModel, Blocks, FullLinearization, LinearizedModel, ProximalModel
 from topologies import _names
 
 if TYPE_CHECKING:

@@ -21,9 +21,7 @@ from consensus.losses import SquaredLoss
 from consensus.problems import BaseProblem, Linearizable, has_model
 from consensus.regularizers import Regularizer
 from consensus.surrogates import Surrogate
-from consensus.surrogates.blocks import BlockModel, Blocks
-from consensus.surrogates.full import FullLinearization, ProximalModel
-from consensus.surrogates.partial import LinearizedModel
+from consensus.surrogates.linearizations import BlockModel, Blocks, FullLinearization, LinearizedModel, ProximalModel
 from topologies import _names
 
 _MISSED = 1e-6  # part of the possible decrease that single precision may miss

@@ -14,7 +14,7 @@ from consensus.local.subproblem import Subproblem
 from consensus.local.systems import System
 from consensus.models.linearization import linearize
 from consensus.regularizers.base import Regularizer
-from consensus.surrogates.partial import LinearizedModel
+from consensus.surrogates.linearizations import LinearizedModel
 
 Proximal: TypeAlias = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]  # as solve_proximal
 _SUFFICIENT = 1e-4  # the part of the promised decrease that a step must bring

@@ -15,10 +15,9 @@ from consensus.problems.state import SharedProblem
 from consensus.servers.rows import drawn
 from consensus.servers.system import Advance, System, Traffic
 from consensus.workers.blocks import blocks_by_load, blocks_of
-from consensus.workers.locks import Locks
 from consensus.workers.pool import Pool, WorkerDied, pool
 from consensus.workers.shared_memory import SharedArray
-from consensus.workers.waiting import Wait
+from consensus.workers.waiting import Locks, Wait
 
 
 class ParameterServer(NamedTuple):

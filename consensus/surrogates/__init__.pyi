@@ -1,5 +1,5 @@
 from consensus.surrogates.base import Surrogate as Surrogate
 from consensus.surrogates.base import SurrogateModel as SurrogateModel
-from consensus.surrogates.blocks import Blocks as Blocks
-from consensus.surrogates.full import FullLinearization as FullLinearization
-from consensus.surrogates.partial import PartialLinearization as PartialLinearization
+from consensus.surrogates.linearizations import Blocks as Blocks
+from consensus.surrogates.linearizations import FullLinearization as FullLinearization
+from consensus.surrogates.linearizations import PartialLinearization as PartialLinearization

@@ -12,7 +12,7 @@ from consensus.privacy.masks import Masks
 if TYPE_CHECKING:
     from jaxtyping import Float, UInt64
 
-    from consensus.communication.codec import Codec
+    from consensus.communication.packed import Codec
 
 
 class IntegerTree(Protocol):

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
-from consensus.communication.codec import Codec
 from consensus.communication.exchanges import Exchanges
 from consensus.communication.flooding import Flooding
+from consensus.communication.packed import Codec
 from consensus.communication.plans import Plans
 from consensus.privacy.fixed_point import SecureSums
 from consensus.trees.levels import Levels, centre

@@ -11,7 +11,7 @@ from multiprocessing.synchronize import Lock
 from typing import Any
 
 from consensus._arrays.files import interrupted_later
-from consensus.workers.process_group import check_may_start, process_group
+from consensus.workers.pool import check_may_start, process_group
 from consensus.workers.shared_memory import enough_files, send
 
 

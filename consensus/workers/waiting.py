@@ -1,8 +1,17 @@
-"""Waiting for other processes: short waits end within microseconds, long ones cost little and are warned of."""
+"""Waiting for other processes: barriers and locks that end with an error if one of them dies."""
 
+import math
 import os
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.synchronize import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus.workers.shared_memory import SharedArray
 
 PATIENCE = 5.0  # seconds beyond the usual after which others count as late
 _YIELDS = 2000  # offers of the core to others before a wait sleeps: some ms
@@ -58,3 +67,96 @@ def warn_late(who: str, seconds: float, timeout: float) -> None:
         f"{timeout:g} s",
         stacklevel=2,
     )
+
+
+try:
+    import fcntl
+except ImportError:  # Windows, where engines without workers run
+    fcntl = None  # type: ignore[assignment]
+
+
+class Locks(NamedTuple):
+    """A lock for every byte of ``memory``, between processes: the system's locks of byte ranges of an open file.
+
+    A semaphore would stay taken if the process that holds it were killed, and the others would wait for ever.
+    """
+
+    memory: SharedArray
+
+    @contextmanager
+    def held(self, number: int) -> Iterator[None]:
+        """Wait for lock ``number``; inside, no other process has it."""
+        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, number)
+        try:
+            yield
+        finally:
+            self.release(number)
+
+    def take(self, number: int) -> bool:
+        """Take lock ``number`` unless another process has it; return whether this one has it now."""
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+        except (BlockingIOError, PermissionError):  # systems differ
+            return False
+        return True
+
+    def release(self, number: int) -> None:
+        """Give lock ``number`` back."""
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, number)
+
+    @property
+    def _file(self) -> int:
+        return self.memory.buffer.descriptor
+
+
+_SPINS = 300  # polls of the counters before a waiting process offers its core to others: some 100 us
+
+
+class Aborted(Exception):
+    """Another process ended the run."""
+
+
+class Barrier:
+    """A barrier for so many processes, ``parties``: a counter each in shared memory, a short spin, then sleep.
+
+    Unlike ``multiprocessing.Barrier``, with two system calls and several context switches a round, it lets processes of about
+    the same pace meet within microseconds. Its lock is held around each change of a counter: it orders what was written to
+    memory before, on every kind of processor. A process receives it when it is started, and not with a barrier that is sent to
+    it later.
+    """
+
+    lock: Lock
+
+    def __init__(self, parties: int) -> None:
+        self.counters = SharedArray((parties,), np.int64)
+        self.abort = SharedArray((1,), np.int64)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+    def arrive(self, party: int, count: int) -> None:
+        """Record that ``party`` has arrived ``count`` times."""
+        with self.lock:
+            self.counters.array[party] = count
+
+    def wait(self, count: int, parties: slice = slice(None), timeout: float | None = None, parent: int | None = None) -> None:
+        """Wait until all ``parties`` have arrived ``count`` times.
+
+        It raises ``Aborted`` if the run was ended, or the process ``parent`` has ended, and ``TimeoutError`` after ``timeout``
+        seconds.
+        """
+        counters, abort = self.counters.array[parties], self.abort.array
+        for _ in range(_SPINS):
+            if counters.min() >= count:
+                break
+        else:
+            wait = Wait()
+            while counters.min() < count:
+                if abort[0] or (parent is not None and os.getppid() != parent):
+                    raise Aborted
+                if wait.pause() > (timeout or math.inf):
+                    raise TimeoutError
+        if abort[0]:
+            raise Aborted
+        with self.lock:
+            pass  # what the others wrote before they arrived is visible from here on

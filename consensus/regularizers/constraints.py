@@ -1,4 +1,4 @@
-"""Bounds on every coordinate."""
+"""Constraints as regularizers: boxes, balls, nonnegative coordinates."""
 
 from __future__ import annotations
 
@@ -12,12 +12,26 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.regularizers.base import Regularizer
-from consensus.regularizers.indicator import Indicator, indicator
-from consensus.regularizers.points import check_slices, like, points, to_prox
-from consensus.regularizers.separable import Separable
+from consensus.regularizers.norms import Separable
+from consensus.regularizers.points import check_slices, like, points, spread, to_prox
 
 if TYPE_CHECKING:
     import cvxpy
+
+
+class Indicator(Regularizer):
+    """The indicator of a convex set; CVXPY gets the set as :meth:`constraints`."""
+
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
+        import cvxpy as cp
+
+        return cp.Constant(0)
+
+
+def indicator(inside: np.ndarray | np.bool, w: np.ndarray) -> np.ndarray | float:
+    """Return zero where ``inside`` and infinity elsewhere, in the dtype of ``w``."""
+    value: np.ndarray | float = like(np.where(inside, 0, np.inf), w)[()]
+    return value
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,3 +139,103 @@ def _bound(name: str, value: ArrayLike) -> np.ndarray:
     if bound.dtype.kind not in "iuf" or bound.ndim > 1 or bound.size == 0 or np.isnan(bound).any():
         raise ValueError(f"{name} of Box must be {wanted}, got {_checks.shown(value)}")
     return bound.astype(float)
+
+
+@dataclass(frozen=True)
+class L2Ball(Indicator):
+    """The indicator of ``|w|_2 <= radius``: r is zero inside the ball and infinite outside.
+
+    Its prox is the projection ``min(1, radius / |v|_2) v``.
+
+    Parameters
+    ----------
+    radius : float
+        Radius, above 0, in units of w.
+
+    Notes
+    -----
+    A point counts as inside up to rounding: ``|w|_2 <= radius (1 + 1e-12)``, and 1 + 2e-6 in float32.
+
+    References
+    ----------
+    Beck, "First-order methods in optimization", SIAM, 2017, lemma 6.26.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus import L2Ball
+    >>> L2Ball(1.0).prox(np.array([[3.0, 4.0], [0.1, 0.2]]), step=1.0)
+    array([[0.6, 0.8],
+           [0.1, 0.2]])
+    """
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", _checks.number("radius of L2Ball", self.radius, above=0))
+
+    def value(self, w: ArrayLike) -> np.ndarray | float:
+        w = points("w", w)
+        norms = _norms(w)[..., 0]
+        tolerance = max(1e-12, 16 * float(np.finfo(norms.dtype).eps))
+        return indicator(norms <= self.radius * (1 + tolerance), w)
+
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
+        return np.asarray(v * (self.radius / np.maximum(_norms(v), self.radius)))
+
+    def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
+        # d inside; (radius / |v|) (d - u u'd) with u = v / |v| outside.
+        norms = _norms(v)
+        longer = np.maximum(norms, self.radius)
+        units = spread(np.where(norms > self.radius, v / longer, 0), d)
+        return np.asarray(spread(self.radius / longer, d) * (d - units * (units * d).sum(axis=-1, keepdims=True)))
+
+    def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        # All, except the only nonzero coordinate of a point outside, which is fixed.
+        nonzero = v != 0
+        return np.asarray((_norms(v) <= self.radius) | (nonzero.sum(axis=-1, keepdims=True) - nonzero > 0))
+
+    def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
+        import cvxpy as cp
+
+        return [cp.norm2(w) <= self.radius]
+
+
+def _norms(w: np.ndarray) -> np.ndarray:
+    """Return the norm of each row, shape (agents, 1), or (1,) for one point."""
+    return np.asarray(np.sqrt(np.square(w).sum(axis=-1, keepdims=True)))
+
+
+@dataclass(frozen=True)
+class NonNegative(Indicator, Separable):
+    """The indicator of ``w >= 0``: r is zero there and infinite elsewhere, and its prox is ``max(v, 0)``.
+
+    References
+    ----------
+    Beck, "First-order methods in optimization", SIAM, 2017, lemma 6.26.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus import NonNegative
+    >>> NonNegative().prox(np.array([3.0, -0.2]), step=1.0)
+    array([3., 0.])
+    >>> NonNegative().value(np.array([[3.0, 0.0], [3.0, -0.2]]))
+    array([ 0., inf])
+    """
+
+    def value(self, w: ArrayLike) -> np.ndarray | float:
+        w = points("w", w)
+        return indicator((w >= 0).all(axis=-1), w)
+
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
+        return np.asarray(np.maximum(v, 0))
+
+    def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        v, step = to_prox(v, step)
+        return (v > 0).astype(v.dtype)
+
+    def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
+        return [w >= 0]
