@@ -99,7 +99,7 @@ def conformal(
     level : float
         The probability, between 0 and 1.
     network : networkx.Graph or schedule, optional
-        Who talks to whom: static, undirected and connected; by default all with the first owner.
+        Who talks to whom: static, undirected and connected; by default all with the first owner, or that of peers.
     engine : Engine, optional
         That of :func:`consensus.data.own`.
     secure : bool or SecureSums

@@ -57,7 +57,7 @@ def describe(
         Columns of categories, whose texts the others learn; each gets a row with its share. Of other columns of text there are
         the missing cells alone.
     network : networkx.Graph or schedule, optional
-        Who talks to whom: static, undirected and connected; by default all with the first owner.
+        Who talks to whom: static, undirected and connected; by default all with the first owner, or that of peers.
     engine : Engine, optional
         The ranks; by default all owners are in this process.
     secure : bool or SecureSums

@@ -71,7 +71,7 @@ def fit(
         Links are the identity, the logit, and for counts and gamma the logarithm. ``losses.NegativeBinomialLoss(alpha)`` is
         negative binomial regression.
     network : networkx.Graph or schedule, optional
-        Who talks to whom: static, undirected and connected; by default all with the first owner.
+        Who talks to whom: static, undirected and connected; by default all with the first owner, or that of peers.
     engine : Engine, optional
         That of :func:`consensus.data.own`: the ranks; by default all owners are in this process.
     secure : bool or SecureSums

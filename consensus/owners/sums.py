@@ -52,7 +52,7 @@ class Sums:
     dealt : Shards
         Whose data are in this process.
     network : networkx.Graph or schedule, optional
-        Who talks to whom: static, undirected and connected; by default all with the first owner.
+        Who talks to whom: static, undirected and connected; by default all with the first owner, or that of peers.
     engine : Engine, optional
         The ranks that add; by default all owners are in this process.
     secure : bool or SecureSums
@@ -73,7 +73,9 @@ class Sums:
             raise TypeError(f"secure must be True, False or a SecureSums; got {_checks.shown(secure)}")
         self.owners, self._log = dealt.network_size, dict[str, list[Any]]()
         self.secure = (SecureSums(_BITS) if secure is True else secure) or None
-        schedule = _arguments.schedule(topologies.complete(self.owners) if network is None else network)
+        if network is None:  # peers have links to some others alone
+            network = getattr(chosen, "network", None) or topologies.complete(self.owners)
+        schedule = _arguments.schedule(network)
         if schedule.agents != self.owners:
             raise ValueError(
                 f"the network has {schedule.agents} agents, and there are {self.owners} owners: they must be the same"

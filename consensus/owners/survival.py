@@ -133,7 +133,7 @@ def kaplan_meier(
     by : str, optional
         A column of categories, each of which gets a curve.
     network : networkx.Graph or schedule, optional
-        Who talks to whom: static, undirected and connected; by default all with the first owner.
+        Who talks to whom: static, undirected and connected; by default all with the first owner, or that of peers.
     engine : Engine, optional
         That of :func:`consensus.data.own`: the ranks; by default all owners are in this process.
     secure : bool or SecureSums

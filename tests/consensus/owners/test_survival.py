@@ -8,6 +8,7 @@ import pytest
 from engine_harness import HERE, started
 from studies_of_owners import owned, pooled, tables
 
+import consensus
 import topologies
 from consensus.owners import fit, kaplan_meier
 
@@ -87,3 +88,35 @@ def test_two_ranks_of_torchrun_have_the_bits_of_one_process():
     wanted = [part.tolist() for fitted in (poisson, cox) for part in (fitted.coefficients, fitted.covariance)]
     said = json.loads(done.stdout)
     assert said == [*wanted, list(curves.log_rank), curves.table.survival.tolist()]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_peers_have_the_bits_of_one_process(tmp_path):
+    pytest.importorskip("grpc")
+    from loopback import NAMES, RING, network_of, together, written
+
+    found = tables((12, 300, 400, 200))
+    wanted = fit(owned(found, "falls"), "poisson", network=network_of(NAMES, RING), secure=True)
+
+    def run(peers):
+        return fit(
+            consensus.data.own(found[peers.rank], "falls", engine=peers, **settings), "poisson", engine=peers, secure=True
+        )
+
+    settings = {
+        "categories": ["ward"],
+        "missing": "mean",
+        "drop": ["cost", "days", "ill", "time", "died", "exposure", "weight"],
+    }
+    for own in together(written(tmp_path, edges=RING), run).values():
+        np.testing.assert_array_equal(own.covariance, wanted.covariance)
+        np.testing.assert_array_equal(own.coefficients, wanted.coefficients)
+
+
+def test_worker_processes_are_one_process():
+    agreed = owned(FOUND, ["time", "died"])
+    one, other = (kaplan_meier(agreed, GRID, engine=engine) for engine in (None, consensus.engines.Processes(2)))
+    pd.testing.assert_frame_equal(one.table, other.table)
+    with pytest.raises(TypeError, match="engine must be an engine"):
+        kaplan_meier(agreed, GRID, engine="torch")
