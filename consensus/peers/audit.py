@@ -21,7 +21,7 @@ class Audit:
         self._lock = threading.Lock()
 
     def write(self, way: str, neighbour: str, kind: int, round: int, part: int, size: int, digest: bytes) -> None:
-        """Add a line: the ``way`` is ``"sent"``, ``"sent again"`` or ``"received"``; rounds outside of a run are -1."""
+        """Add a line: the ``way`` is ``"sent"`` or ``"received"``, once however often it travels; -1 is no round."""
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         line = {"time": time, "way": way, "neighbour": neighbour, "kind": KINDS[kind], "round": round, "part": part}
         with self._lock:

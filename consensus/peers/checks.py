@@ -40,6 +40,12 @@ class Finding(NamedTuple):
         Whether all is well.
     text : str
         What was looked at, and if it is wrong, who can mend it, and how.
+
+    Examples
+    --------
+    >>> from consensus.peers import Finding
+    >>> print(Finding(True, "disk: 73 GB are free"))
+    ok    disk: 73 GB are free
     """
 
     right: bool

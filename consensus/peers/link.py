@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,6 +30,18 @@ PROCESS = secrets.token_bytes(8)  # of this process; a peer that was started aga
 
 class Refused(Exception):
     """Refusal of a message of the other end, which ends its stream."""
+
+
+class Part(NamedTuple):
+    """A part of an array that arrived, and the size of the ``whole`` array, in bytes."""
+
+    sequence: int
+    kind: int
+    round: int
+    part: int
+    dtype: str
+    whole: int
+    payload: bytes
 
 
 class Owner(Protocol):
@@ -67,7 +79,7 @@ class Link:
         self._dropped = (0, 0)  # what the other end never needs again: above the first number, up to the second
         # Received: the last number, and up to which they were taken from the inbox.
         self.received = self.taken = self._told = 0
-        self._inbox: deque[Message] = deque()
+        self._inbox: deque[Part] = deque()
         self._inside = 0  # bytes in the inbox
         self.drops = (0, 0)  # what this end never needs again
         self.forgets: int | None = None  # the number above which this end needs nothing again that it has taken
@@ -148,30 +160,23 @@ class Link:
         rows = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
         content, shape = rows.reshape(-1).view(np.uint8).data, rows.shape
         for part in range(max(1, -(-len(content) // PART))):
-            payload = bytes(content[part * PART : (part + 1) * PART])
-            message = Message(
-                run=self.owner.run,
-                sender=self.owner.name,
-                round=round,
-                kind=kind,
-                part=part,
-                sequence=self.sent + 1,
-                dtype=rows.dtype.str,
-                shape=shape,
-                payload=payload,
-                sha256=hashlib.sha256(payload).digest(),
-            )
-            frame = Frame(message=message).SerializeToString()
+            payload, frame = bytes(content[part * PART : (part + 1) * PART]), Frame()
+            message, digest = frame.message, hashlib.sha256(payload).digest()
+            message.run, message.sender, message.sequence = self.owner.run, self.owner.name, self.sent + 1
+            message.round, message.kind, message.part, message.dtype = round, kind, part, rows.dtype.str
+            message.shape.extend(shape)
+            message.payload, message.sha256 = payload, digest
+            data: bytes = frame.SerializeToString()
             with self.owner.lock:
                 self.sent += 1
                 if not self._dropped[0] < self.sent <= self._dropped[1]:  # as it may be, after a restart
-                    self._kept[self.sent] = frame
+                    self._kept[self.sent] = data
                 if self.greeted and self.sent > self.acknowledged:
-                    self._outbox.append((self.sent, frame))
+                    self._outbox.append((self.sent, data))
                     self._out.notify_all()
-            self.owner.audit.write("sent", self.name, kind, round, part, len(payload), message.sha256)
+            self.owner.audit.write("sent", self.name, kind, round, part, len(payload), digest)
 
-    def next(self) -> Message | None:
+    def next(self) -> Part | None:
         """Return the next message that arrived, None if there is none yet; ``LookupError`` if messages before it are lost."""
         with self.owner.lock:
             if not self._inbox:
@@ -303,36 +308,35 @@ class Link:
             raise Refused("a message of another run or sender")
         if message.kind not in KINDS or message.dtype not in _DTYPES or len(message.shape) > _DIMENSIONS:
             raise Refused("a message of an unknown kind")
-        whole = int(message.dtype[2:])
+        whole, payload = int(message.dtype[2:]), message.payload  # protobuf copies it whenever it is asked for
         for length in message.shape:
             whole *= length
-        if len(message.payload) != min(PART, whole - message.part * PART) or whole < message.part * PART:
-            raise Refused(
-                f"a message whose payload of {len(message.payload)} bytes is no part of the {whole} that it announces"
-            )
-        if hashlib.sha256(message.payload).digest() != message.sha256:
+        size = len(payload)
+        if size != min(PART, whole - message.part * PART) or whole < message.part * PART:
+            raise Refused(f"a message whose payload of {size} bytes is no part of the {whole} that it announces")
+        if hashlib.sha256(payload).digest() != message.sha256:
             raise Refused("a message with a wrong SHA-256")
+        part = Part(message.sequence, message.kind, message.round, message.part, message.dtype, whole, payload)
         with self.owner.lock:
             while self._inside > _WINDOW and self.stream == stream:
                 self._room.wait()
-            if self.stream != stream or message.sequence <= self.received:
+            if self.stream != stream or part.sequence <= self.received:
                 return  # a duplicate, or one that is sent again by the next stream
-            self.received = message.sequence
-            self._inbox.append(message)
-            self._inside += len(message.payload)
+            self.received = part.sequence
+            self._inbox.append(part)
+            self._inside += size
             if self.received - self._told >= _ACKNOWLEDGED:
                 self.acknowledge()
             self.owner.changed.notify_all()
-        size = len(message.payload)
-        self.owner.audit.write("received", self.name, message.kind, message.round, message.part, size, message.sha256)
+        self.owner.audit.write("received", self.name, part.kind, part.round, part.part, size, message.sha256)
 
 
-def expected(message: Message, rows: np.ndarray, kind: int, part: int) -> str | None:
+def expected(found: Part, rows: np.ndarray, kind: int, part: int) -> str | None:
     """Return what is wrong with a message that should be a part of ``rows``, or None; nothing is copied."""
-    whole = int(message.dtype[2:]) * int(np.prod([int(length) for length in message.shape], dtype=object))
-    if message.kind != kind or message.part != part:
-        return f"part {message.part} of {KINDS[message.kind]} where part {part} of {KINDS[kind]} is due"
-    fits = whole <= rows.nbytes if kind == UNEVEN else whole == rows.nbytes
-    if not fits or message.dtype != rows.dtype.newbyteorder("<").str:
-        return f"{whole} bytes of {message.dtype} where this round allows {rows.nbytes} of {rows.dtype.newbyteorder('<').str}"
+    if found.kind != kind or found.part != part:
+        return f"part {found.part} of {KINDS[found.kind]} where part {part} of {KINDS[kind]} is due"
+    fits = found.whole <= rows.nbytes if kind == UNEVEN else found.whole == rows.nbytes
+    due = rows.dtype.newbyteorder("<").str
+    if not fits or found.dtype != due:
+        return f"{found.whole} bytes of {found.dtype} where this round allows {rows.nbytes} of {due}"
     return None

@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import networkx as nx
 import numpy as np
 
 from consensus.engines.ranks import Ranks, Step, pack
-from consensus.engines.transport import COLLECTED, MIXED, UNEVEN, Pairs
+from consensus.engines.transport import COLLECTED, MIXED, Pairs
 from consensus.errors import WorkerError
 from consensus.peers.audit import KINDS, Audit
-from consensus.peers.link import LOG, Link, Owner, expected
+from consensus.peers.link import LOG, Link, Owner, Part, expected
 from consensus.peers.messages_pb2 import Note
 from consensus.peers.roster import Roster
 
@@ -170,13 +170,12 @@ class PeerRanks(Ranks):
             size = len(message.payload)
             content[done : done + size] = message.payload
             done, part = done + size, part + 1
-            whole = int(message.dtype[2:]) * int(np.prod([int(n) for n in message.shape], dtype=object))
-            if done >= (whole if kind == UNEVEN else rows.nbytes):
+            if done >= message.whole:
                 break
         if rows.dtype.newbyteorder("<") != rows.dtype:
             rows.byteswap(inplace=True)
 
-    def _awaited(self, link: Link) -> Any:  # noqa: ANN401  # a Message
+    def _awaited(self, link: Link) -> Part:
         """Return the next message of a neighbour; say for whom this peer waits if it takes long."""
         here, begin, said = self._here, None, 0
         try:
