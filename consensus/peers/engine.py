@@ -505,5 +505,7 @@ def _plain(found: Checkpoint) -> Checkpoint:
 def _part(counts: dict[str, Any], prefix: str) -> dict[str, Any]:
     """Return the counts whose names begin with a prefix, without it; with none those without the marks of this engine."""
     if prefix:
-        return {name.removeprefix(prefix): np.asarray(count)[()] for name, count in counts.items() if name.startswith(prefix)}
+        found = {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
+        # Numbers stay Python's: what was sent before is sent again with the same bytes.
+        return {name: np.array(count) if isinstance(count, list) else count for name, count in found.items()}
     return {name: count for name, count in counts.items() if not name.startswith(_MARK)}

@@ -220,3 +220,31 @@ def test_what_a_log_says_of_a_wait(tmp_path, caplog):
     assert said.startswith("rome waits for oslo in consensus.solve since ")
     assert "there is no connection since" in said
     assert "the owner of oslo starts the same command again" in said
+
+
+def test_what_is_sent_again_has_the_same_bytes(tmp_path):
+    """A neighbour may have the first half of what this peer sent before it was killed: all must be the same, to the byte."""
+    from consensus.checkpoints.checkpoint import read
+    from consensus.engines.ranks import pack
+    from consensus.peers.engine import _OWN, Rounds, _part
+
+    names, sent = ("oslo",), []
+
+    def run(peers):
+        report = Rounds.report
+
+        def kept(self, state, counts, seconds):
+            answer = report(self, state, counts, seconds)
+            sent.append(pack({name: count for name, count in self.counts.items() if name != "seconds"}))
+            return answer
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Rounds, "report", kept)
+            options = {"rounds": 2, "every": 2, "record_every": 1, "engine": peers, "checkpoint": tmp_path / "one.ckpt"}
+            problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=1, parameters=1)
+            return consensus.solve(problem, peers.network, solvers.DGD(0.1), **options)
+
+    together(written(tmp_path, names, ()), run, names)
+    own = _part(read(tmp_path / "one.ckpt").counts, _OWN)
+    del own["seconds"]
+    assert pack({name: count + own[name] * 0 for name, count in own.items()}) == sent[-1]
