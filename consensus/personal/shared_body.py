@@ -13,8 +13,8 @@ from consensus import _checks
 from consensus.communication import Network, Packed
 from consensus.personal.measured import Personal
 from consensus.problems import BaseProblem
+from consensus.robust.changed_network import ChangedNetwork, MessageWrapper
 from consensus.solvers.base import settled
-from consensus.solvers.changed_network import ChangedNetwork, MessageWrapper
 from topologies.schedules import ScheduleLike
 
 

@@ -12,8 +12,8 @@ from consensus.models.linear import SparseLinear
 from consensus.privacy.keys import PairKeys
 from consensus.privacy.sampling import Words, discrete_normal, normal, of_the_system
 from consensus.problems import Batch, Problem
-from consensus.problems.sample_gradients import clipped_sums, sample_gradients
 from consensus.regularizers import Regularizer
+from consensus.variance_reduced.sample_gradients import clipped_sums, sample_gradients
 
 _OWN, _EDGE = 0x6F776E, 0x65646765  # apart from each other, whatever the seed
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication import Messages, Network
-from consensus.solvers.changed_network import Block, ChangedNetwork, MessageWrapper
+from consensus.robust.changed_network import Block, ChangedNetwork, MessageWrapper
 from consensus.solvers.needs import Needs
 from topologies import _names
 from topologies.schedules import ScheduleLike

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from consensus import _checks
 from consensus.communication import Messages, Network
+from consensus.robust.changed_network import Block, ChangedNetwork, MessageWrapper
 from consensus.robust.pre_aggregation import PreAggregation
-from consensus.solvers.changed_network import Block, ChangedNetwork, MessageWrapper
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike, is_static
 

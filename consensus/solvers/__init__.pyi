@@ -12,6 +12,7 @@ from consensus.deep.dsgdm import DSGDm as DSGDm
 from consensus.deep.noloco import NoLoCo as NoLoCo
 from consensus.deep.qg_dsgdm import QGDSGDm as QGDSGDm
 from consensus.deep.relay_sgd import RelaySGD as RelaySGD
+from consensus.overview import table as table
 from consensus.personal.personalized import Personalized as Personalised  # noqa: F401
 from consensus.personal.personalized import Personalized as Personalized
 from consensus.personal.shared_body import SharedBody as SharedBody
@@ -41,7 +42,6 @@ from consensus.solvers.newton_tracking import NewtonTracking as NewtonTracking
 from consensus.solvers.next import NEXT as NEXT
 from consensus.solvers.nids import NIDS as NIDS
 from consensus.solvers.opapc import OPAPC as OPAPC
-from consensus.solvers.overview import table as table
 from consensus.solvers.pgextra import PGEXTRA as PGEXTRA
 from consensus.solvers.prox_gt import ProxGT as ProxGT
 from consensus.solvers.prox_skip import ProxSkip as ProxSkip

@@ -8,10 +8,10 @@ import numpy as np
 from consensus.problems import BaseProblem, Minibatches, Problem
 from consensus.problems.batch import Batch
 from consensus.problems.minibatches import draw
-from consensus.problems.sample_gradients import changes, numbers
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule
 from consensus.variance_reduced.gradient_estimates import GradientEstimates
+from consensus.variance_reduced.sample_gradients import changes, numbers
 
 _MOST = 1 << 28  # bytes of all agents' tables: one is copied in a round
 

@@ -35,6 +35,8 @@ ADDITIONS = [
     ("model_parallel", "one network, many workers"),
     ("estimators", "scikit-learn's interface"),
     ("plotting  costs  cli", "to see, to predict, to type"),
+    ("overview  cvxpy_solver", "table of solvers, CVXPY"),
+    ("peers", "organisations, no launcher"),
     ("testing", "check_solver and kin"),
 ]
 ROWS = -(-len(ADDITIONS) // 2)

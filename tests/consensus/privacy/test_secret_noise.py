@@ -15,8 +15,8 @@ from consensus.asynchronous import AsynchronousDGD, Simulated
 from consensus.engines import Processes, Stacked
 from consensus.privacy import Private, SecureSums, sampling
 from consensus.privacy.gradients import Noise, PrivateProblem
-from consensus.problems.sample_gradients import sample_gradients
 from consensus.solvers import DGD, Compressed, Gossip, GradientTracking, SharedBody, TreeLBFGS
+from consensus.variance_reduced.sample_gradients import sample_gradients
 
 AGENTS = 4
 RING = topologies.Static(topologies.ring(AGENTS))

@@ -111,7 +111,7 @@ def table(*more: Solver | type[Solver]) -> Table:
     --------
     >>> from consensus.solvers import GradientTracking, Gossip
     >>> from consensus.solvers import table
-    >>> from consensus.solvers.overview import Table
+    >>> from consensus.overview import Table
     >>> accelerated = Gossip(GradientTracking(0.1, order="cta"), exchanges=3, gap=0.2)
     >>> rows = {row.name: row for row in table(accelerated).rows}  # print(table()) prints all
     >>> Table((rows["Gossip"], rows["PushPull"], rows["SONATA"]))
