@@ -55,6 +55,7 @@ def test_ties_by_breslow():
         np.testing.assert_allclose(table["standard error"], wanted.bse, rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_one_baseline_hazard_on_a_grid():
     from lifelines import CoxPHFitter

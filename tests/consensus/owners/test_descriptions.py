@@ -17,7 +17,7 @@ from consensus.owners import conformal, describe
 FOUND = [table.drop(columns=["ill"]) for table in tables((12, 300, 700, 200))]
 
 
-@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("secure", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_columns_are_described_as_pandas_describes_the_pooled_rows(secure):
     pooled = pd.concat(FOUND)
     found, wanted = describe(FOUND, categories=["ward"], secure=secure), pooled.describe().T
@@ -58,7 +58,7 @@ def test_refusals():
 
 
 @pytest.mark.parametrize("target", ["days", "ill"])
-@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("secure", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_conformal_sets_cover(target, secure):
     found = [own[["age", "smokes", target]] for own in tables((60, 300, 1000, 700))]
     with contextlib.redirect_stdout(io.StringIO()):

@@ -66,13 +66,14 @@ def few(names, fast):
 
 
 @pytest.mark.parametrize("kind", few(COVARIANCES, ["robust"]))
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", few(FAMILIES, ["poisson", "gamma"]))
 @pytest.mark.filterwarnings("ignore")
 def test_it_is_that_of_the_pooled_rows(name, kind):
     target, family, _ = FAMILIES[name]
     assert_equal(fit(owned(FOUND, target), family, kind=kind), reference(name, kind))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_robust_one_is_that_of_least_squares():
     frame, design = pooled(FOUND)
@@ -288,13 +289,14 @@ def test_intervals_cover_as_often_as_they_say():
     for size in (12, 50, 88, 150):
         frame = pd.DataFrame({"age": rng.uniform(20, 90, size), "dose": rng.normal(0, 1, size)})
         found.append(frame.assign(falls=1 + (frame.dose > 0)))
-    agreed, truth, covered = agreed_of(found, "falls"), {"age": 0.02, "dose": -0.3}, []
+    agreed, truth, covered = agreed_of(found, "falls"), np.array([-0.5, 0.02, -0.3]), []
+    network = topologies.Static(topologies.ring(4))
     for _ in range(1000):
         targets = np.zeros_like(agreed.shards.targets)
         for own, frame in zip(targets, found, strict=True):
             own[: len(frame), 0] = rng.poisson(np.exp(-0.5 + 0.02 * frame.age - 0.3 * frame.dose))
         shards = replace(agreed.shards, targets=(targets - agreed.pipeline.shift) / agreed.pipeline.spread)
-        table = fit(replace(agreed, shards=shards, revealed=agreed.revealed[:0]), "poisson").summary()
-        covered.append([table.lower[name] < value < table.upper[name] for name, value in truth.items()])
+        own = fit(replace(agreed, shards=shards, revealed=agreed.revealed[:0]), "poisson", network=network)
+        covered.append(np.abs(own.coefficients - truth)[1:] < 1.959963984540054 * own.standard_errors[1:])
     share = np.mean(covered)
     assert 0.94 < share < 0.96, share

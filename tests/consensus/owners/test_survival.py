@@ -22,7 +22,7 @@ def rounded():
     return frame.assign(time=np.r_[GRID, 130.0][place], died=frame.died * (place < len(GRID)))
 
 
-@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("secure", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_it_is_that_of_the_pooled_rows(secure):
     from lifelines import KaplanMeierFitter
 
