@@ -422,6 +422,13 @@ def _read(owned: Owned, place: int, design: Design, loss: Any, discreet: bool) -
     if design.offset is not None:
         o = pipeline.mean[design.offset] + pipeline.scale[design.offset] * X[:, design.offset]
     try:
+        if design.offset is not None and pipeline.columns is not None and pipeline.columns.fill is not None:
+            filled = X[:, design.offset] == 0  # to the bit: the mean of all owners
+            if filled.any() and not filled.all():
+                raise ValueError(
+                    f"the offset must have no missing cells; {filled.sum()} rows have the mean, which own(missing='mean') "
+                    "puts there: give missing='drop'"
+                )
         if pipeline.classes is not None and (not isinstance(loss, LogisticLoss) or len(pipeline.classes) > 2):
             raise ValueError(
                 f"a target of {len(pipeline.classes)} classes suits family 'logistic' with 2 classes; the family is {loss}"

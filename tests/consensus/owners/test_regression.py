@@ -190,6 +190,13 @@ def test_columns_that_are_constant_or_determine_each_other():
         fit(agreed_of(nearly, "days"))
 
 
+def test_offsets_are_not_made_up():
+    found = [table.copy() for table in FOUND]
+    found[1].loc[7, "exposure"] = np.nan
+    with pytest.raises(ValueError, match="owner 1: the offset must have no missing cells; 1 rows have the mean"):
+        fit(owned(found, "falls", keep=("exposure",)), "poisson", offset="exposure")
+
+
 def test_too_few_rows():
     with pytest.raises(ValueError, match="all owners have 2 rows, and 2 coefficients"):
         fit(agreed_of([pd.DataFrame({"age": [age], "days": [age + 1.0]}) for age in (20.0, 30.0)], "days"))
