@@ -26,7 +26,7 @@ def _routine(name: str, dtype: np.dtype) -> Callable[..., None]:
 
 
 def _address(array: np.ndarray) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.__array_interface__["data"][0])  # a third of the time that array.ctypes takes
+    return ctypes.c_void_p(array.__array_interface__["data"][0])  # without the objects that array.ctypes makes
 
 
 def _addresses(stack: np.ndarray) -> list[ctypes.c_void_p]:
