@@ -59,6 +59,7 @@ def test_with_tracking_it_reaches_the_optimum(network):
     np.testing.assert_allclose(result.w, np.tile(optimum(p), (net.agents, 1)), rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_sums_are_kept_though_agents_differ_by_no_more_than_rounding():
     """They agree after some hundreds of rounds; from then on differences are rounding errors, and zeros of either sign."""
     solver = PowerGossip(GradientTracking(1e-9), seed=SEED).prepared(P, STATIC)

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from turns import in_turn
+from turns import in_turn, with_slow
 
 import consensus
 import topologies
@@ -202,7 +202,7 @@ def over_batches(name):
     return consensus.Problem(model, TorchLoss(function, over="batch"), consensus.Shards.from_list(parts))
 
 
-@pytest.mark.parametrize("name", BATCH)
+@pytest.mark.parametrize("name", with_slow(BATCH, *list(BATCH)[1::2]))
 def test_a_loss_of_a_batch_is_each_agents_own_as_in_pytorch(name):
     function, targets, outputs, reduction = BATCH[name]
     p = over_batches(name)
