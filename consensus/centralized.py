@@ -1,7 +1,10 @@
 """Systems with a server, and one network on several workers, to compare with: the same problems, histories and accounts."""
 
-from consensus.federated.fed_adam import FedAdam
+from consensus.federated.fed_adam import FedAdagrad, FedAdam, FedYogi
 from consensus.federated.fed_avg import FedAvg
+from consensus.federated.fed_dyn import FedDyn
+from consensus.federated.fed_nova import FedNova
+from consensus.federated.fed_prox import FedProx
 from consensus.federated.scaffold import SCAFFOLD
 from consensus.model_parallel.grid import Grid
 from consensus.model_parallel.layer_parallel import LayerParallel
@@ -22,8 +25,13 @@ __all__ = [
     "SCAFFOLD",
     "Dask",
     "DownpourSGD",
+    "FedAdagrad",
     "FedAdam",
     "FedAvg",
+    "FedDyn",
+    "FedNova",
+    "FedProx",
+    "FedYogi",
     "Grid",
     "Joblib",
     "LayerParallel",

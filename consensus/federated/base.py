@@ -1,7 +1,7 @@
 """Base class of the federated systems: local steps of clients, and the draw of each round's participants."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -19,10 +19,10 @@ from consensus.servers.system import Advance, S, System, Traffic
 
 @dataclass(frozen=True)
 class Federated(System[S]):
-    """Base of :class:`FedAvg`, which documents the common settings, :class:`SCAFFOLD` and :class:`FedAdam`."""
+    """Base of :class:`FedAvg`, which documents the common settings, and of the other federated methods."""
 
     learning_rate: float
-    local_steps: int = 5
+    local_steps: int | Sequence[int] = 5
     batch: int | None = None
     share: float = 1.0
     seed: int = 0
@@ -32,7 +32,11 @@ class Federated(System[S]):
 
     def __post_init__(self) -> None:
         _checks.number("learning_rate", self.learning_rate, above=0)
-        _checks.count("local_steps", self.local_steps)
+        if isinstance(self.local_steps, Sequence) and not isinstance(self.local_steps, str):
+            steps = tuple(_checks.count(f"local_steps[{k}]", count) for k, count in enumerate(self.local_steps))
+            object.__setattr__(self, "local_steps", steps)
+        else:
+            _checks.count("local_steps", self.local_steps)
         if self.batch is not None:
             _checks.count("batch", self.batch)
         _checks.number("share", self.share, above=0, most=1)
@@ -47,6 +51,10 @@ class Federated(System[S]):
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
+        if not isinstance(self.local_steps, int) and len(self.local_steps) != problem.agents:
+            raise ValueError(
+                f"local_steps must be one count, or one for each of the {problem.agents} clients; got {self.local_steps}"
+            )
         if self.batch is not None:
             Minibatches(self.batch).check(problem)
         if self.secure is not None and problem.agents < 2:
@@ -74,6 +82,7 @@ class Clients:
         self.rule = None if system.batch is None else Minibatches(system.batch, system.seed)
         sizes = problem.shards.weights.sum(axis=1, dtype=float) if hasattr(problem, "shards") else np.ones(problem.agents)
         self.weights = sizes / sizes.sum()  #: n_i / n, a client's share of the samples' weight; 1/A where costs are functions
+        self.steps = np.broadcast_to(system.local_steps, problem.agents)  #: K of each client
         self._masks: Masks | None = None
         self._sums = 0
 
@@ -117,19 +126,27 @@ class Clients:
         scale: np.ndarray,
         traffic: Traffic,
         correction: np.ndarray | float = 0.0,
+        pull: float = 0.0,
     ) -> np.ndarray:
-        """Return y (clients, P) after K local steps from w (1, P): ``y <- y - a (scale grad g_i(y) + grad r(y) + correction)``.
+        """Return y (clients, P) after K_i local steps from w (1, P).
+
+            y <- y - a (scale grad g_i(y) + grad r(y) + correction + pull (y - w))
 
         The shapes are ``who`` and ``scale`` (clients,), ``correction`` (clients, P).
         """
-        system, problem = self.system, self.problem
-        if len(who) < problem.agents:
-            problem = problem.restrict(who)
-        before = problem.work.samples
+        system, agents, steps = self.system, self.problem.agents, self.steps[who]
         y, factor = np.repeat(w, len(who), axis=0), scale[:, None].astype(w.dtype)
-        for step in range(system.local_steps):
-            batch = draw(self.rule, problem, round * system.local_steps + step)
-            gradient = factor * problem.gradient(y, batch) + problem.regularizer.gradient(y)
-            y = y - system.learning_rate * (gradient + correction)
-        traffic.work(system.local_steps, problem.work.samples - before)
+        correction = np.broadcast_to(np.asarray(correction, w.dtype), y.shape)
+        most, done, samples = int(self.steps.max()), 0, 0
+        for until in np.unique(steps):  # clients with fewer steps wait for the others
+            at_work = np.flatnonzero(steps >= until)
+            problem = self.problem if len(at_work) == agents else self.problem.restrict(who[at_work])
+            before = problem.work.samples
+            x, c, f = y[at_work], correction[at_work], factor[at_work]
+            for step in range(done, until):
+                batch = draw(self.rule, problem, round * most + step)
+                gradient = f * problem.gradient(x, batch) + problem.regularizer.gradient(x) + c
+                x = x - system.learning_rate * (gradient + pull * (x - w) if pull else gradient)
+            y[at_work], done, samples = x, int(until), samples + problem.work.samples - before
+        traffic.work(done, samples)
         return y

@@ -1,4 +1,4 @@
-"""Adam on the server, over the clients' changes."""
+"""Adaptive steps of the server along the clients' changes: Adam, Yogi, Adagrad."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,8 +33,8 @@ class FedAdam(Federated[FedAdamState]):
     ----------
     learning_rate : float
         Step size of the clients, > 0.
-    local_steps : int
-        K, of each client in a round.
+    local_steps : int or sequence of int
+        K, of each client in a round; a sequence has one K_i for each client.
     batch : int, optional
         Samples per local step; by default all.
     share : float
@@ -81,8 +81,65 @@ class FedAdam(Federated[FedAdamState]):
 
     def step(self, clients: Clients, traffic: Traffic, state: FedAdamState) -> FedAdamState:
         n, w, m, v = state
-        b1, b2 = self.betas
+        b1 = self.betas[0]
         d = change(clients, traffic, n, w)
         m = b1 * m + (1 - b1) * d
-        v = b2 * v + (1 - b2) * d**2
+        v = self.squares(v, d**2)
         return FedAdamState(n + 1, w + self.server_rate * m / (np.sqrt(v) + self.tau), m, v)
+
+    def squares(self, v: np.ndarray, new: np.ndarray) -> np.ndarray:
+        """Return the next v, from squared changes (1, P)."""
+        b2 = self.betas[1]
+        found: np.ndarray = b2 * v + (1 - b2) * new
+        return found
+
+
+@dataclass(frozen=True)
+class FedYogi(FedAdam):
+    """:class:`FedAdam` whose squares fall no faster than they rise.
+
+        v+ = v - (1 - b2) D^2 sign(v - D^2)
+
+    Settings are those of :class:`FedAdam`.
+
+    References
+    ----------
+    Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan, "Adaptive federated optimization", ICLR 2021, Algorithm 2.
+
+    Examples
+    --------
+    >>> from consensus.centralized import FedYogi
+    >>> FedYogi(learning_rate=0.1, server_rate=0.01).betas
+    (0.9, 0.99)
+    """
+
+    def squares(self, v: np.ndarray, new: np.ndarray) -> np.ndarray:
+        found: np.ndarray = v - (1 - self.betas[1]) * new * np.sign(v - new)
+        return found
+
+
+@dataclass(frozen=True)
+class FedAdagrad(FedAdam):
+    """:class:`FedAdam` whose squares are sums over all rounds.
+
+        v+ = v + D^2
+
+    Settings are those of :class:`FedAdam`; of ``betas`` only the first counts, zero by default.
+
+    References
+    ----------
+    Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan, "Adaptive federated optimization", ICLR 2021, Algorithm 2.
+
+    Examples
+    --------
+    >>> from consensus.centralized import FedAdagrad
+    >>> FedAdagrad(learning_rate=0.1, server_rate=0.1).betas
+    (0.0, 0.0)
+    """
+
+    server_rate: float = 0.1
+    betas: tuple[float, float] = (0.0, 0.0)
+
+    def squares(self, v: np.ndarray, new: np.ndarray) -> np.ndarray:
+        found: np.ndarray = v + new
+        return found

@@ -33,8 +33,8 @@ class FedAvg(Federated[FedAvgState]):
     ----------
     learning_rate : float
         Step size of the clients, > 0.
-    local_steps : int
-        K, of each client in a round.
+    local_steps : int or sequence of int
+        K, of each client in a round; a sequence has one K_i for each client.
     batch : int, optional
         Samples per local step, as :class:`consensus.Minibatches` draws them; by default all.
     share : float
@@ -69,11 +69,11 @@ class FedAvg(Federated[FedAvgState]):
         return FedAvgState(n + 1, w + change(clients, traffic, n, w))
 
 
-def change(clients: Clients, traffic: Traffic, round: int, w: np.ndarray) -> np.ndarray:
-    """Return ``sum_S n_i (y_i - w) / sum_S n_i``, (1, P): the message of a round of FedAvg to the server."""
+def change(clients: Clients, traffic: Traffic, round: int, w: np.ndarray, pull: float = 0.0) -> np.ndarray:
+    """Return ``sum_S n_i (y_i - w) / sum_S n_i``, (1, P): what clients send to the server in a round of FedAvg."""
     who = clients.chosen(round)
     weights = clients.weights[who]
-    y = clients.local(w, who, round, 1 / weights, traffic)
+    y = clients.local(w, who, round, 1 / weights, traffic, pull=pull)
     traffic.send(len(who), w.shape[1], len(who))
     share = (weights / weights.sum()).astype(w.dtype)
     return clients.total(share[:, None] * (y - w), who, round, traffic)

@@ -26,7 +26,7 @@ class SCAFFOLD(Federated[ScaffoldState]):
 
     On the average form f_i = A g_i + r, with controls c_i = 0 at first, whose mean is c, those of S do K times, from y_i = w,
 
-        y_i <- y_i - a (grad f_i(y_i) - c_i + c) ,     and then     c_i+ = c_i - c + (w - y_i) / (K a) ;
+        y_i <- y_i - a (grad f_i(y_i) - c_i + c) ,     and then     c_i+ = c_i - c + (w - y_i) / (K_i a) ;
 
         w+ = w + server_rate mean_S (y_i - w),     c+ = c + (1 / A) sum_S (c_i+ - c_i) .
 
@@ -37,8 +37,8 @@ class SCAFFOLD(Federated[ScaffoldState]):
     ----------
     learning_rate : float
         The clients' step a > 0.
-    local_steps : int
-        K, of each client in a round.
+    local_steps : int or sequence of int
+        K, of each client in a round; a sequence has one K_i for each client.
     batch : int, optional
         Samples per local step; by default all.
     share : float
@@ -81,7 +81,7 @@ class SCAFFOLD(Federated[ScaffoldState]):
         agents, who = controls.shape[1], clients.chosen(n)
         own = controls[0, who]
         y = clients.local(w, who, n, np.full(len(who), float(agents)), traffic, c - own)
-        new = own - c + (w - y) / (self.local_steps * self.learning_rate)
+        new = own - c + (w - y) / (clients.steps[who, None].astype(w.dtype) * self.learning_rate)
         controls = controls.copy()
         controls[0, who] = new
         traffic.send(2 * len(who), w.shape[1], 2 * len(who))  # w and c; the changes of both come back
