@@ -150,18 +150,26 @@ def theirs(problem, pair, ready):
     return run
 
 
-def served(problem):
-    """Federated averaging of both: two functions ``run(rounds)``, the server's iterate (1, P)."""
+SERVED = {
+    "FedAvg": (lambda step: centralized.FedAvg(step, LOCAL), {}),
+    "FedProx": (lambda step: centralized.FedProx(step, LOCAL, coupling=0.5), {"penalty": 0.5}),
+    "FedDyn": (lambda step: centralized.FedDyn(step, LOCAL, coupling=0.5), {"penalty": 0.5}),
+}
+
+
+def served(problem, name="FedAvg"):
+    """A federated method of both: two functions ``run(rounds)``, the server's iterate (1, P)."""
     from decent_array import interoperability as arrays
     from decent_bench import networks
     from decent_bench.algorithms import federated
 
     network = networks.FedNetwork(their_agents(problem))
     step = solvers.ExactDiffusion().prepared(problem, network_of(problem)).step_size  # 1 / L
-    system = centralized.FedAvg(step, LOCAL)
+    make, settings = SERVED[name]
+    system = make(step)
 
     def run(rounds):
-        federated.FedAvg(step_size=step, num_local_steps=LOCAL).run(network, rounds)
+        getattr(federated, name)(step_size=step, num_local_steps=LOCAL, **settings).run(network, rounds)
         return arrays.to_numpy(network.server().x)[None]
 
     return lambda rounds: centralized.solve(problem, system, rounds=rounds, record_every=rounds).w, run
@@ -222,7 +230,8 @@ def main():
                 ready, run = ours(problem, pair)
                 name = type(ready).__name__ + "*" * pair.copies
                 compare(name, (run, theirs(problem, pair, ready)), given.repeats, given.seconds)
-        compare("FedAvg", served(problem), given.repeats, given.seconds)
+        for name in SERVED:
+            compare(name, served(problem, name), given.repeats, given.seconds)
 
 
 if __name__ == "__main__":

@@ -64,9 +64,10 @@ def test_iterates_are_those_of_decent_bench(name, pair):
 
 @installed
 @pytest.mark.usefixtures("their_arrays")
+@pytest.mark.parametrize("method", peers.SERVED)
 @pytest.mark.parametrize("name", ["breast_cancer", "diabetes"])
-def test_federated_averaging_is_that_of_decent_bench(name):
-    mine, other = peers.served(peers.problem_of(name))
+def test_federated_methods_are_those_of_decent_bench(name, method):
+    mine, other = peers.served(peers.problem_of(name), method)
     np.testing.assert_allclose(mine(ROUNDS), other(ROUNDS), rtol=0, atol=1e-12)
 
 
