@@ -9,7 +9,7 @@ import platform
 import socket
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
@@ -85,9 +85,9 @@ class SharedBuffer:
     def _map(self, size: int, descriptor: int) -> None:
         self.size, self.descriptor, self.memory = size, descriptor, mmap.mmap(descriptor, size)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # bound here: at exit the module may be empty
         if hasattr(self, "descriptor"):
-            os.close(self.descriptor)  # the mapping lives on while arrays use it
+            close(self.descriptor)  # the mapping lives on while arrays use it
 
 
 class SharedArray:
