@@ -3,7 +3,7 @@
 import numpy as np
 
 from consensus.local.exact import low_rank
-from consensus.problems import Linearizable, has_model
+from consensus.problems import has_model
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.curvature import Curvature
@@ -19,17 +19,17 @@ def solve(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise every agent's ``G . d + 1/2 d'(M + lambda I) d + tau/2 |d|^2 + r(w + d)``, with more tau while it is doubted.
 
-    tau doubles, at most twice, while the own cost at ``w + length d`` is further from its own Gauss-Newton model than a quarter
-    of the decrease that the local problem promises there. ``weight`` is lambda of a quadratic r, whose curvature M leaves out,
-    else 0; ``length`` (agents,) is the part of d that is stepped. Returned are d (agents, P), the tau used and the number of
-    local solves (agents,).
+    tau doubles, at most twice, while the own cost at ``w + length d`` is further than a quarter of the decrease that the local
+    problem promises there from its own Gauss-Newton model, or where there is none from a parabola along d. ``weight`` is lambda
+    of a quadratic r, whose curvature M leaves out, else 0; ``length`` (agents,) is the part of d that is stepped. Returned are
+    d (agents, P), the tau used and the number of local solves (agents,).
     """
     r = problem.regularizer
     prox = None if r.quadratic else r
     tau, tries = tau.copy(), np.ones_like(tau)
     d = low_rank(M.V, tau + weight, w, slope, prox)
 
-    def doubted(problem: Linearizable, d: np.ndarray) -> np.ndarray:
+    def doubted(d: np.ndarray) -> np.ndarray:
         step, found = (length[:, None] * d).astype(w.dtype), np.zeros(len(d), bool)
         fall = -np.vecdot(slope, step) - (np.vecdot(step, M.times(step)) + weight * np.vecdot(step, step)) / 2
         bound = _TRUST * (fall - change_of(r, w, w + step))
@@ -37,12 +37,16 @@ def solve(
         def test(rows: slice, error: gauss_newton.Error, rounding: np.ndarray) -> None:
             found[rows] = ~(error(step[rows]) <= bound[rows] + rounding)
 
-        gauss_newton.each_local_model(problem, w, test)
-        return found
+        if has_model(problem):
+            gauss_newton.each_local_model(problem, w, test)
+            return found
+        off, rounding = _bent(problem, w, step)
+        known: np.ndarray = off <= bound + rounding
+        return ~known
 
-    if has_model(problem) and not gauss_newton.exact(problem):
+    if not (has_model(problem) and gauss_newton.exact(problem)):
         for _ in range(_TRIES):
-            again = doubted(problem, d) & (tries == tries.max())
+            again = doubted(d) & (tries == tries.max())
             if not again.any():
                 break
             tau[again] *= 2
@@ -51,3 +55,15 @@ def solve(
     problem.work.solves += 1
     problem.work.iterations += int(tries.sum())
     return d, tau, tries
+
+
+def _bent(problem: BaseProblem, w: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far A times the own cost is from a parabola along ``step``, and what of that may be rounding, (agents,).
+
+    It is the change of the cost less the mean of its slopes at both ends, which is zero for quadratic costs of any curvature.
+    """
+    A, end = problem.network_size, w + step
+    before, after = problem.value(w), problem.value(end)
+    slopes = np.vecdot(problem.gradient(w) + problem.gradient(end), step)
+    rounding = 10 * np.finfo(w.dtype).eps * A * np.maximum(np.abs(before), np.abs(after))
+    return A * np.abs(after - before - slopes / 2), rounding

@@ -40,10 +40,19 @@ class Ledger(StackedNetwork):
         super().__init__(schedule, dtype, strict=True)
         self.sums, self.widest = np.zeros(4, int), 0
 
-    def mix(self, round, *blocks, beside=0):
+    def receivers(self, round):
         assert round == self.sums[0]  # exchanges are made one after the other
         W = self.schedule.weights(self.schedule.key(round)).toarray()
-        receivers = np.count_nonzero(W - np.diag(np.diag(W)), axis=0)
+        return W, np.count_nonzero(W - np.diag(np.diag(W)), axis=0)
+
+    def count_exchanges(self, round, exchanges, numbers):
+        for n in range(round, round + exchanges):
+            sent = self.receivers(n)[1].sum()
+            self.sums = np.add(self.sums, (1, sent, sent * numbers, sent * numbers * self.dtype.itemsize))
+        super().count_exchanges(round, exchanges, numbers)
+
+    def mix(self, round, *blocks, beside=0):
+        W, receivers = self.receivers(round)
         numbers, sizes = np.full(len(W), beside), np.full(len(W), beside * self.dtype.itemsize)
         for block in blocks:
             if isinstance(block, np.ndarray):
