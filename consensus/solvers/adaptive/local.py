@@ -60,10 +60,8 @@ def solve(
 def _bent(problem: BaseProblem, w: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how far A times the own cost is from a parabola along ``step``, and what of that may be rounding, (agents,).
 
-    It is the change of the cost less the mean of its slopes at both ends, which is zero for quadratic costs of any curvature.
+    It is 9/4 of a third difference, of a t^3 + b t^4 in t from 0 to 1 that is a/2 + b; zero for costs that are quadratic.
     """
-    A, end = problem.network_size, w + step
-    before, after = problem.value(w), problem.value(end)
-    slopes = np.vecdot(problem.gradient(w) + problem.gradient(end), step)
-    rounding = 10 * np.finfo(w.dtype).eps * A * np.maximum(np.abs(before), np.abs(after))
-    return A * np.abs(after - before - slopes / 2), rounding
+    values = np.array([problem.value((w + part * step).astype(w.dtype)) for part in (0, 1 / 3, 2 / 3, 1)])
+    A, off = problem.network_size, values[3] - values[0] - 3 * (values[2] - values[1])
+    return 9 / 4 * A * np.abs(off), 20 * np.finfo(w.dtype).eps * A * np.abs(values).max(axis=0)
