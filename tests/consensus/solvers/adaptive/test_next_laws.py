@@ -54,7 +54,8 @@ def test_trackers_sum_to_the_gradients_and_states_say_what_was_done(name, schedu
         tau, tries, refused = state.step.tau, state.step.tries, state.step.refused
         assert ((refused <= 4) & (tau > 0) & (tries <= 3) & ((tries >= 1) | (state.round == 0))).all()
         assert network.exchanges == state.pace.sent
-        np.testing.assert_array_equal(AdaptiveNEXT().report(state).T, [tau, tau, np.full(AGENTS, network.exchanges - before), tries])
+        made = np.full(AGENTS, network.exchanges - before)
+        np.testing.assert_array_equal(AdaptiveNEXT().report(state).T, [tau, tau, made, tries])
         np.testing.assert_array_equal(state.step.trial, state.w)
         before = network.exchanges
     assert state.round == 30
