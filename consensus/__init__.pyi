@@ -23,6 +23,7 @@ from consensus import regularizers as regularizers
 from consensus import robust as robust
 from consensus import solvers as solvers
 from consensus import step_sizes as step_sizes
+from consensus import studies as studies
 from consensus import surrogates as surrogates
 from consensus import testing as testing
 from consensus.cli.versions import show_versions as show_versions

@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from topologies.schedules import BaseGraph as BaseGraph
     from topologies.schedules import EquiDyn as EquiDyn
     from topologies.schedules import EquiStatic as EquiStatic
+    from topologies.schedules import GilbertElliott as GilbertElliott
     from topologies.schedules import HyperHypercube as HyperHypercube
     from topologies.schedules import LinkFailure as LinkFailure
     from topologies.schedules import Matchings as Matchings
     from topologies.schedules import Mobile as Mobile
     from topologies.schedules import OnePeerExponential as OnePeerExponential
     from topologies.schedules import Periodic as Periodic
+    from topologies.schedules import RandomActivation as RandomActivation
     from topologies.schedules import RandomEdges as RandomEdges
     from topologies.schedules import ScheduleLike as ScheduleLike
     from topologies.schedules import Sequence as Sequence
@@ -105,12 +107,14 @@ else:
                 "BaseGraph",
                 "EquiDyn",
                 "EquiStatic",
+                "GilbertElliott",
                 "HyperHypercube",
                 "LinkFailure",
                 "Matchings",
                 "Mobile",
                 "OnePeerExponential",
                 "Periodic",
+                "RandomActivation",
                 "RandomEdges",
                 "ScheduleLike",
                 "Sequence",

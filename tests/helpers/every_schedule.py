@@ -88,6 +88,9 @@ def symmetric():
         "links with their own chances": topologies.LinkFailure(static, np.full((12, 12), 0.3), seed=9),
         "link failure": topologies.LinkFailure(static, 0.3, seed=9),
         "links of random edges": topologies.LinkFailure(random, 0.5, seed=2),
+        "links that fail in bursts": topologies.GilbertElliott(static, 0.3, 5.0, seed=2),
+        "agents active at random": topologies.RandomActivation(static, 0.6, seed=3),
+        "agents with long breaks": topologies.RandomActivation(random, 0.6, idle=6.0, seed=4),
         "agent failure": topologies.AgentFailure(static, [(0, 5, 25), (7, 10, 30)]),
         "agents of a period": topologies.AgentFailure(topologies.Periodic([GRAPH, topologies.ring(12)]), [(1, 3, 30)]),
     }

@@ -36,6 +36,7 @@ ADDITIONS = (
     "robust",
     "servers",
     "streaming",
+    "studies",
     "tables",
     "testing",
     "trees",

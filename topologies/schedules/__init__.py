@@ -7,6 +7,7 @@ pickle, and are equal if they have the same class and settings. They may return 
 from topologies.schedules.agent_failure import AgentFailure
 from topologies.schedules.base import Schedule
 from topologies.schedules.base_graph import BaseGraph, SimpleBaseGraph
+from topologies.schedules.bursts import GilbertElliott, RandomActivation
 from topologies.schedules.equitopo import EquiDyn, EquiStatic
 from topologies.schedules.finite_time import HyperHypercube
 from topologies.schedules.link_failure import LinkFailure
@@ -23,12 +24,14 @@ __all__ = [
     "BaseGraph",
     "EquiDyn",
     "EquiStatic",
+    "GilbertElliott",
     "HyperHypercube",
     "LinkFailure",
     "Matchings",
     "Mobile",
     "OnePeerExponential",
     "Periodic",
+    "RandomActivation",
     "RandomEdges",
     "Schedule",
     "ScheduleLike",

@@ -1,0 +1,48 @@
+"""Tables of a study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas
+
+from consensus import _extras
+
+
+class StudyTable(pandas.DataFrame):  # type: ignore[misc]  # pandas has no types
+    """A pandas frame; its LaTeX and Markdown have a caption: what it shows, of how many seeds, with which interval."""
+
+    @property
+    def _constructor(self) -> type[StudyTable]:
+        return StudyTable
+
+    @classmethod
+    def of(cls, rows: list[dict[str, Any]], index: list[str], caption: str) -> StudyTable:
+        """Return the table of rows, with the ``index`` columns first."""
+        frame = pandas.DataFrame(rows)
+        made = cls(frame.set_index(index) if len(frame) else frame)
+        made.attrs["caption"] = caption
+        return made
+
+    @property
+    def caption(self) -> str:
+        """What the table shows."""
+        return str(self.attrs.get("caption", ""))
+
+    def to_latex(self, buf: Any = None, **options: Any) -> Any:  # noqa: ANN401
+        _extras.module("jinja2", "to_latex() of a study's table", "studies")
+        caption = self.caption
+        for sign in "\\&%$#_{}":
+            caption = caption.replace(sign, rf"\{sign}" if sign != "\\" else r"\textbackslash ")
+        return super().to_latex(buf, **({"escape": True, "caption": caption or None} | options))
+
+    def to_markdown(self, buf: Any = None, **options: Any) -> Any:  # noqa: ANN401
+        _extras.module("tabulate", "to_markdown() of a study's table", "studies")
+        flat = self.reset_index()
+        flat.columns = [", ".join(filter(None, map(str, one))) if isinstance(one, tuple) else str(one) for one in flat.columns]
+        text = pandas.DataFrame(flat).to_markdown(**({"index": False, "disable_numparse": True} | options))
+        text = f"{self.caption}\n\n{text}" if self.caption else text
+        if buf is None:
+            return text
+        buf.write(text)
+        return None

@@ -1,0 +1,184 @@
+"""The runs of a study: each is one file, made in this process or in a worker."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed, parallel_config
+from threadpoolctl import threadpool_limits
+
+import consensus
+from consensus import _arguments, _checks
+from consensus._arrays.digest import digest
+from consensus.errors import DivergenceError, RunError
+from consensus.history import History
+from consensus.problems import BaseProblem
+from consensus.result import Result
+from consensus.solvers import Solver
+from consensus.studies.measure import Outcome
+from topologies.schedules import ScheduleLike
+
+_OWN = ("problem", "network", "solver", "rounds", "checkpoint", "resume", "progress", "gather")  # of the study
+_OPTIONS = tuple(name for name in inspect.signature(consensus.solve).parameters if name not in _OWN)
+_ROWS = 200  # of a history, about, unless a case says record_every
+_ENVIRONMENT = (MemoryError, OSError, consensus.WorkerError)  # errors of the machine: they end a study, and nothing is kept
+
+
+class CaseError(RuntimeError):
+    """The function of a study's cases raised an error, or returned something else: the message names the case and the seed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from consensus.solvers import EXTRA
+    >>> from consensus.studies import CaseError, Study
+    >>> def case(seed, data):
+    ...     raise FileNotFoundError(f"no {data}")
+    >>> study = Study(case, over={"data": ["a.csv"]}, seeds=2, solvers={"EXTRA": EXTRA()}, measure="exchanges to objective 1%",
+    ...               rounds=10, folder=tempfile.mkdtemp())
+    >>> try:
+    ...     study.run()
+    ... except CaseError as error:
+    ...     print(error)
+    case(seed=0, data='a.csv') raised FileNotFoundError: no a.csv
+    """
+
+
+class Job(NamedTuple):
+    """A run: its place in the study, the solver, and the name of its file."""
+
+    cell: int
+    over: Mapping[str, Any]
+    seed: int
+    label: str
+    setting: str
+    solver: Solver
+    tuning: bool
+    name: str
+
+
+class Made(NamedTuple):
+    """What a case returned."""
+
+    problem: BaseProblem
+    network: ScheduleLike
+    options: dict[str, Any]
+
+
+def called(case: Callable[..., Any], over: Mapping[str, Any], seed: int) -> Made:
+    """Return what a case makes of a seed, checked."""
+    shown = ", ".join([f"seed={seed}", *(f"{name}={_checks.shown(value)}" for name, value in over.items())])
+    who = f"{getattr(case, '__name__', type(case).__name__)}({shown})"
+    try:
+        found = case(seed, **over)
+    except Exception as error:
+        raise CaseError(f"{who} raised {type(error).__name__}: {error}") from error
+    wanted = "a problem, a network and, if needed, a dictionary of options of consensus.solve"
+    if not isinstance(found, tuple) or len(found) not in (2, 3):
+        raise CaseError(f"{who} must return {wanted}; got {_checks.shown(found)}")
+    options = found[2] if len(found) == 3 else {}
+    try:
+        problem, network = _checks.problem(found[0]), _arguments.schedule(found[1])
+        if not isinstance(options, Mapping):
+            raise TypeError(f"the options must be a dictionary, such as {{'test': (X, y)}}; got {_checks.shown(options)}")
+    except (TypeError, ValueError) as error:
+        raise CaseError(f"{who} must return {wanted}: {error}") from error
+    for name in options:
+        if name not in _OPTIONS:
+            which = "is set by the study" if name in _OWN else "is none of consensus.solve"
+            raise CaseError(f"{who} returns the option {name!r}, which {which}; there are {', '.join(_OPTIONS)}")
+    if options.get("engine") in ("mpi", "torch"):
+        raise CaseError(
+            f"{who} returns engine={options['engine']!r}: a study runs on one machine, with 'stacked' or 'processes'"
+        )
+    return Made(problem, network, dict(options))
+
+
+def options_of(made: Made, seed: int, rounds: int) -> dict[str, Any]:
+    """Return the options of a run: those of the case, the start drawn by the seed, and some hundred rows of history."""
+    given = {"seed": seed, "record_every": max(1, rounds // _ROWS)} | made.options
+    if "record" in made.options:
+        given.pop("record_every")
+    given.pop("every", None)
+    return given | {"rounds": rounds}
+
+
+@functools.lru_cache(maxsize=1)
+def _kept(known: _Known) -> Made:
+    return called(known.case, known.over, known.seed)
+
+
+class _Known:
+    """A case, its values and a seed, equal if their digests are."""
+
+    def __init__(self, case: Callable[..., Any], over: Mapping[str, Any], seed: int, name: str) -> None:
+        self.case, self.over, self.seed, self.name = case, over, seed, name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Known) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def do(case: Callable[..., Any], identity: str, job: Job, rounds: int, path: Path) -> list[str]:
+    """Do a run, and write its file; return the texts of its warnings.
+
+    A run that diverges or fails is kept with the reason and its history. Problems are kept for the next run, which is often
+    on the same one.
+    """
+    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = _kept(_Known(case, job.over, job.seed, digest(identity, dict(job.over), job.seed)))
+        options = options_of(made, job.seed, rounds)
+        saved = path.with_suffix(".ckpt")
+        if "every" in made.options:
+            options["checkpoint"] = consensus.Checkpoint(saved, every=made.options["every"])
+            options["resume"] = saved if saved.exists() else None
+        try:
+            result = consensus.solve(made.problem, made.network, job.solver, **options)
+        except _ENVIRONMENT:
+            raise
+        except Exception as error:
+            history = getattr(error, "history", None)
+            history = history if isinstance(history, History) else History()
+            done = int(history["round"][-1]) if history.rows and "round" in history else 0
+            if isinstance(error, DivergenceError):
+                reason = f"diverged in round {error.round}"
+            else:
+                reason = f"failed: {error}" if isinstance(error, RunError) else f"failed: {type(error).__name__}: {error}"
+            result = Result(np.empty((0, made.problem.parameters)), history, done, reason, job.solver)
+        result.save(path)
+        saved.unlink(missing_ok=True)
+    return [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+
+
+def all_of(
+    case: Callable[..., Any], identity: str, jobs: Sequence[Job], rounds: int, folder: Path, workers: int
+) -> Iterator[tuple[Job, list[str]]]:
+    """Do the runs, in so many processes; yield each with its warnings when it is done."""
+    if workers == 1:
+        for job in jobs:
+            yield job, do(case, identity, job, rounds, folder / f"{job.name}.npz")
+        return
+
+    def one(job: Job) -> tuple[Job, list[str]]:
+        return job, do(case, identity, job, rounds, folder / f"{job.name}.npz")
+
+    with parallel_config("loky", inner_max_num_threads=1):
+        yield from Parallel(workers, return_as="generator_unordered")(delayed(one)(job) for job in jobs)
+
+
+def read(path: Path) -> Outcome | None:
+    """Return the outcome of a run that is done; None if it is not."""
+    try:
+        result = consensus.load(path)
+    except FileNotFoundError:
+        return None
+    return Outcome(result.history, result.rounds, result.reason, not len(result.w), path)

@@ -1,0 +1,193 @@
+"""Studies: what they do, resume, tune and refuse."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import consensus
+import topologies
+from consensus.solvers import DGD, EXTRA, NEXT, GradientTracking
+from consensus.studies import CaseError, Grid, Study
+from consensus.studies.measure import Measure, Outcome, Value
+from consensus.studies.statistics import cell, holm, paired, ratios
+from consensus.surrogates import FullLinearization
+
+
+def case(seed, graph="ring"):
+    centres = np.random.default_rng(seed).standard_normal((6, 2))
+    problem = consensus.Problem.from_functions(
+        lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=6, parameters=2, lipschitz=2.0
+    )
+    return problem, getattr(topologies, graph)(6)
+
+
+def study(folder, **changed):
+    usual = {
+        "seeds": 3,
+        "tuning_seeds": 2,
+        "rounds": 40,
+        "measure": "exchanges to objective 1%",
+        "solvers": {"EXTRA": EXTRA(), "DGD": Grid(DGD, step_size=[0.002, 0.004])},
+    }
+    return Study(changed.pop("case", case), folder=folder, **usual | changed)
+
+
+def outcome(objective, exchanges=None, failed=False):
+    history = consensus.History()
+    for n, value in enumerate(objective):
+        history.append({"round": n, "objective": value, "exchanges": n if exchanges is None else exchanges[n]})
+    return Outcome(history, len(objective) - 1, "", failed, None)
+
+
+def test_it_tunes_on_other_seeds_until_the_best_is_inside_and_does_nothing_twice(tmp_path, monkeypatch):
+    made = study(tmp_path).run(progress=False)
+    table, grids, runs = made.table(), made.grids(), made.runs().reset_index()
+    assert table.caption == "exchanges to objective 1%: median [quartiles] of 3 seeds"
+    assert table.index.tolist() == ["EXTRA", "DGD"]
+    assert grids["inside"].tolist() == ["yes"]
+    assert float(grids["best"].iloc[0].split("= ")[1]) > 0.004  # it grew
+    assert set(runs[runs["for"] == "tuning"]["seed"]) == {1000, 1001}
+    assert set(runs[runs["for"] == "report"]["seed"]) == {0, 1, 2}
+    files = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
+    again = study(tmp_path)
+    assert again.table().equals(table)  # from the files alone
+    with monkeypatch.context() as patch:
+        patch.setattr("consensus.studies.study.all_of", None)  # nothing is run
+        again.run(progress=False)
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()} == files
+    more = study(tmp_path, seeds=4).run(progress=False)
+    assert len(list((tmp_path / "runs").iterdir())) == len(files) + 2
+    assert "of 4 seeds" in more.table().to_latex()
+    assert r"1\%" in more.table().to_latex()
+    assert "of 4 seeds" in more.table().to_markdown()
+    result = consensus.load(tmp_path / "runs" / runs["file"].iloc[-1])
+    alone = consensus.solve(*case(2), DGD(float(grids["best"].iloc[0].split("= ")[1])), rounds=40, seed=2, record_every=1)
+    assert np.array_equal(result.w, alone.w)
+
+
+def test_a_level_is_reached_where_it_is_kept_and_a_missed_one_costs_the_budget():
+    to = Measure.of("exchanges to objective 10%")
+    runs = [outcome([10, 2, 0.5, 3, 0.9, 0.0]), outcome([10, 5, 4, 3, 3, 3])]
+    level = to.level_of(runs, None)
+    assert level == 1.0
+    assert [to.value(run, level, 5) for run in runs] == [Value(4.0), Value(5.0, True)]
+    assert to.value(outcome([10, 20, 1e99], failed=True), 1.0, 50) == Value(50.0, True)
+    assert to.level_of(runs, -10.0) == -8.0
+    assert Measure.of("bytes to disagreement 1e-3").level == 1e-3
+    after = Measure.of("objective after 3 exchanges")
+    assert after.value(runs[0], 0, 5) == Value(3.0)
+    assert after.value(outcome([10, 20], failed=True), 0, 5).missed
+
+
+def test_missed_values_are_above_all_others_in_a_cell():
+    values = [Value(1.0), Value(3.0), Value(2.0), Value(9.0, True), Value(9.0, True)]
+    assert cell(values, "median [quartiles]") == "3 [2, >9] (3 of 5)"
+    assert cell(values[:3], "median [range]") == "2 [1, 3]"
+
+
+def test_differences_are_wilcoxons_and_holms():
+    rng = np.random.default_rng(0)
+    ours, theirs = np.exp(rng.standard_normal((2, 200)))
+    found = paired("it", [Value(x) for x in ours], [Value(x) for x in theirs])
+    assert found["p"] == stats.wilcoxon(np.log(theirs / ours)).pvalue
+    assert math.isclose(found["ratio"], np.exp(np.median(np.log(theirs / ours))))
+    interval = stats.bootstrap((np.log(theirs / ours),), np.median, method="percentile", rng=1).confidence_interval
+    assert np.allclose(np.log([found["low"], found["high"]]), interval, atol=0.03)
+    # by hand: 0.01 * 3, 0.02 * 2, 0.03 -> at least 0.04
+    assert np.allclose(holm([0.03, 0.01, 0.02]), [0.04, 0.03, 0.04])
+
+
+def test_profiles_are_ratios_to_the_best_of_each_problem():
+    found = ratios("it", {"a": [Value(1.0), Value(4.0)], "b": [Value(2.0), Value(2.0, True)]})
+    assert found["a"].tolist() == [1.0, 1.0]
+    assert found["b"].tolist() == [2.0, math.inf]
+
+
+def test_a_run_that_diverges_is_a_row(tmp_path):
+    made = study(tmp_path, solvers={"EXTRA": EXTRA(), "wild": DGD(50.0)}, rounds=200).run(progress=False)
+    ended = made.runs().reset_index().set_index("solver")["ended"]
+    assert ended["wild"].str.startswith("diverged in round").all()
+    assert "(0 of 3)" in made.table().loc["wild"].iloc[0]
+
+
+def test_grids_grow_in_the_axis_own_ratio_up_to_what_a_solver_takes():
+    grid = Grid(DGD, step_size=[0.1, 0.3])
+    assert grid.beside((0.1,), grid.points()) == [(pytest.approx(0.0333333),), (0.3,)]
+    whole = Grid(lambda k: k, k=[1, 2])
+    assert whole.beside((2,), [(1,), (2,)]) == [(1,), (4,)]
+    assert whole.beside((1,), [(1,), (2,)]) == [(2,)]
+    bounded = Grid(lambda step: NEXT(FullLinearization(1.0), step), step=[0.4, 0.8])  # at most one
+    assert bounded.beside((0.8,), bounded.points()) == [(0.4,), (pytest.approx(0.951366),)]
+    words = Grid(GradientTracking, step_size=[0.1], order=["atc", "cta"])
+    assert words.beside((0.1, "atc"), words.points()) == [(0.05, "atc"), (0.2, "atc")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "text"),
+    [
+        ({"seeds": [0, 1, 1]}, ValueError, r"seeds must differ.*\[1\]"),
+        ({"seeds": [0, 1000]}, ValueError, r"tuning_seeds must be other ones.*\[1000\]"),
+        ({"measure": "exchanges until 1%"}, ValueError, "measure must be"),
+        ({"measure": "exchanges to objective 0%"}, ValueError, "between 0% and 100%"),
+        ({"measure": "hours to objective 1%"}, ValueError, "needs the column 'hours', which runs of 'EXTRA'"),
+        ({"solvers": {"x": 3}}, TypeError, r"solvers\['x'\] must be"),
+        ({"solvers": {"x": Grid(DGD, step_size=[0.1], bach=[3, 4])}}, TypeError, r"solvers\['x'\] cannot be made of step_size"),
+        ({"solvers": {"x": DGD(0.1, batch=3)}}, (TypeError, ValueError), "solver 'x' does not fit case"),
+        ({"over": {"graph": "ring"}}, ValueError, r"over\['graph'\] must be a list"),
+        ({"over": {"size": [3]}}, TypeError, "case must take a seed and size"),
+        ({"over": {"graph": ["rong"]}}, CaseError, r"case\(seed=0, graph='rong'\) raised AttributeError"),
+        ({"case": lambda seed: 3}, CaseError, r"<lambda>\(seed=0\) must return a problem, a network"),
+        ({"case": lambda seed: (*case(seed), {"rounds": 3})}, CaseError, "option 'rounds', which is set by the study"),
+        ({"reference": lambda problem: 0.0, "measure": "objective after 3 rounds"}, ValueError, "reference is for"),
+    ],
+)
+def test_bad_input_is_named_before_any_work(tmp_path, changed, error, text):
+    with pytest.raises(error, match=text):
+        study(tmp_path / "new", **changed).run(progress=False)
+    assert not list((tmp_path / "new").glob("runs/*"))
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    study(tmp_path, seeds=1, solvers={"EXTRA": EXTRA()}).run(progress=False)
+    with pytest.raises(ValueError, match="another study, over"):
+        study(tmp_path, over={"graph": ["star"]}).run(progress=False)
+    with pytest.raises(ValueError, match="other code"):
+        study(tmp_path, case=lambda seed: case(seed)).run(progress=False)
+    known = json.loads((tmp_path / "data.json").read_text())
+    (tmp_path / "data.json").write_text(json.dumps(dict.fromkeys(known, "other")))
+    with pytest.raises(ValueError, match="a file has changed"):
+        study(tmp_path, solvers={"EXTRA": EXTRA()}).run(progress=False)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match="has other files"):
+        study(tmp_path / "notes").run(progress=False)
+    with pytest.raises(RuntimeError, match=r"3 of the 3 runs .* are missing"):
+        study(tmp_path / "none", solvers={"EXTRA": EXTRA()}).table()
+
+
+def test_figures_and_reference(tmp_path):
+    made = study(
+        tmp_path, over={"graph": ["ring", "star"]}, solvers={"EXTRA": EXTRA(), "DGD": DGD(0.02)}, reference=lambda problem: 0.0
+    ).run(progress=False)
+    figure = made.plot("gap")
+    assert [ax.get_title() for ax in figure.axes] == ["ring", "star"]
+    assert len(figure.axes[0].collections) == 2  # bands
+    assert "6 problems" in made.profile().get_ylabel()
+    rates = made.rates()
+    assert (rates["fits"] <= 3).all()
+    found = made.differences("EXTRA")
+    assert found.index.names == ["graph", "solver"]
+    made.watch()
+    assert (tmp_path / "live.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_the_report_is_one_page_with_all_of_it(tmp_path):
+    solvers = {"EXTRA": EXTRA(), "wild": DGD(50.0), "DGD": Grid(DGD, step_size=[0.01, 0.02])}
+    text = study(tmp_path, solvers=solvers, rounds=200).run(progress=False).report().read_text()
+    assert text.count("data:image/png;base64,") == 2
+    for part in ("Runs that diverged", "Tuning", "def case(seed", "numpy", "exchanges to objective 1%", "To repeat it"):
+        assert part in text
