@@ -26,7 +26,7 @@ class StudyTable(pandas.DataFrame):  # type: ignore[misc]  # pandas has no types
 
     @property
     def caption(self) -> str:
-        """What the table shows."""
+        """Text above the table."""
         return str(self.attrs.get("caption", ""))
 
     def to_latex(self, buf: Any = None, **options: Any) -> Any:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""What a study compares: a cost to reach a level, a column after a budget, or a function of a result."""
+"""Measures of a study: a cost to reach a level, a column after a budget, or a function of a result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AFTER = re.compile(r"(?P<column>\w+) after (?P<level>\S+) (?P<cost>\w+)")
 
 
 class Outcome(NamedTuple):
-    """What a study keeps of a run in memory; the file has all of it."""
+    """The part of a run that a study keeps in memory; the file has all of it."""
 
     history: History
     rounds: int

@@ -13,7 +13,7 @@ from consensus.robust.changed_network import Block, ChangedNetwork, MessageWrapp
 
 
 class Noise(Protocol):
-    """What happens to the rows that are sent: a function of them and of a generator for each sender."""
+    """Errors of the rows that are sent: a function of them and of a generator for each sender."""
 
     def received(self, rows: np.ndarray, draws: np.ndarray) -> np.ndarray:
         """Return what arrives of rows (rows, P), given standard normal ``draws`` of the same shape."""

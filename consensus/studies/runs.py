@@ -64,7 +64,7 @@ class Job(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What a case returned."""
+    """The objects that a case returned."""
 
     problem: BaseProblem
     network: ScheduleLike
