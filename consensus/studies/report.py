@@ -10,7 +10,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from consensus._versions import info
+from consensus.cli.versions import info
 from consensus.studies.frame import StudyTable
 
 if TYPE_CHECKING:
