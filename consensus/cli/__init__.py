@@ -13,12 +13,13 @@ from consensus._arrays.progress import logged
 from consensus.cli.config import Config, ConfigError
 from consensus.cli.peer import peer
 from consensus.cli.run import all_done, run
+from consensus.cli.study import study
 from consensus.cli.submit import UNFINISHED, submit
 from consensus.cli.versions import info
 from consensus.errors import WorkerError
 from consensus.peers.certificates import fingerprint, keys
 
-__all__ = ["Config", "ConfigError", "info", "main", "peer", "run", "submit"]
+__all__ = ["Config", "ConfigError", "info", "main", "peer", "run", "study", "submit"]
 
 STOPPED = 130  # exit code: ctrl-C, as shells have it
 _PATH = partial(_checks.path, "path")
@@ -53,6 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs.add_argument("config", type=_PATH, metavar="config.toml", help="see docs/command.md")
     runs.add_argument("--checkpoint", type=_PATH, metavar="FOLDER", help="write the state of every solver's run there")
     runs.add_argument("--resume", type=_PATH, metavar="FOLDER", help="go on from the checkpoints in there")
+    studies = commands.add_parser("study", help="compare the solvers of a file over cases and seeds, each tuned fairly")
+    studies.add_argument("config", type=_PATH, metavar="study.toml", help="see docs/command.md")
+    studies.add_argument("--workers", type=int, default=1, metavar="N", help="runs at once, each in a process; default 1")
+    studies.add_argument("--live", action="store_true", help="draw the figure every few seconds")
+    studies.add_argument("--folder", type=_PATH, metavar="FOLDER", help="of the runs and the report, instead of the file's")
     jobs = commands.add_parser("submit", help="let SLURM run a file", description=(submit.__doc__ or "").partition("\n")[0])
     jobs.add_argument("config", type=_PATH, metavar="config.toml", help="see docs/command.md")
     jobs.add_argument("--checkpoint", type=_PATH, metavar="FOLDER", help="default: checkpoints, in the folder of the results")
@@ -65,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ):
         jobs.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{what}; default {default}")
     jobs.add_argument("--partition", metavar="NAME", help="of SLURM; its default one otherwise")
-    for command in (runs, jobs):
+    for command in (runs, studies, jobs):
         command.add_argument(
             "--allow",
             action="append",
@@ -84,6 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.command == "info":
         print(info())
+        return
+    if options.command == "study":
+        _study(options)
         return
     if options.command == "submit":
         _submit(options)
@@ -107,6 +116,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(STOPPED)
     if not all_done(config, results):
         sys.exit(UNFINISHED)
+
+
+def _study(options: argparse.Namespace) -> None:
+    try:
+        with logged():
+            done = study(Config.read(options.config, options.allow), options.workers, live=options.live, folder=options.folder)
+            tables = [done.table(), done.grids()]
+            report = done.report()
+    except ValueError as error:  # the user's file, not our code: no traceback
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt as stopped:
+        print(f"\n{stopped or 'stopped by the user'}", file=sys.stderr)
+        sys.exit(STOPPED)
+    for table in tables:
+        if len(table):
+            print(f"{table.caption}\n\n{table.to_string()}\n")
+    print(f"The report is {report}, and every run a file beside it.")
 
 
 def _keys(name: str) -> None:

@@ -177,23 +177,28 @@ def _plan(config: Config, engine: Engine, checkpoint: Folder, resume: Folder) ->
     return _Plan(where, solvers, options, folder, files, places)
 
 
-def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
-    """Return ``{label: (key, solver)}``; the default of :func:`consensus.solve` if the file has none."""
+def labelled(config: Config) -> dict[str, Key]:
+    """Return the keys of a file's solvers by label."""
     listed = config.at(("solver",), [])
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise config.error(("solver",), "solvers are tables [[solver]], with two brackets: there may be several")
-    found: dict[str, tuple[Key, Solver | None]] = {}
+    found: dict[str, Key] = {}
     for index, one in enumerate(listed):
         key = ("solver", index)
         if "kind" not in one:
             raise config.error(key, '[[solver]] needs a kind, such as kind = "NEXT"; without any [[solver]] Auto runs')
-        solver = make(config, key, SOLVERS)
         label = one.get("label", one["kind"])
         if not (isinstance(label, str) and label.strip() and label.isprintable()):
             raise config.error((*key, "label"), f"label must be a text of one line, such as 'NEXT, tau = 1'; got {label!r}")
         if label in found:
             raise config.error(key, f"there is a solver labelled {label!r} already: give this one another label")
-        found[label] = key, solver
+        found[label] = key
+    return found
+
+
+def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
+    """Return ``{label: (key, solver)}``; the default of :func:`consensus.solve` if the file has none."""
+    found = {label: (key, make(config, key, SOLVERS)) for label, key in labelled(config).items()}
     return found or {"Auto": (("run",), None)}
 
 

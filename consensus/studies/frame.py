@@ -7,6 +7,7 @@ from typing import Any
 import pandas
 
 from consensus import _extras
+from consensus.studies.grid import plain
 
 
 class StudyTable(pandas.DataFrame):  # type: ignore[misc]  # pandas has no types
@@ -18,7 +19,10 @@ class StudyTable(pandas.DataFrame):  # type: ignore[misc]  # pandas has no types
 
     @classmethod
     def of(cls, rows: list[dict[str, Any]], index: list[str], caption: str) -> StudyTable:
-        """Return the table of rows, with the ``index`` columns first."""
+        """Return the table of rows, with the ``index`` columns first; their lists and dictionaries as texts."""
+        rows = [
+            {name: plain(value) if isinstance(value, list | dict) else value for name, value in row.items()} for row in rows
+        ]
         frame = pandas.DataFrame(rows)
         made = cls(frame.set_index(index) if len(frame) else frame)
         made.attrs["caption"] = caption

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
@@ -155,6 +155,8 @@ class Grid:
 
 def plain(value: object) -> str:
     """Return a value as tables show it."""
+    if isinstance(value, Mapping):  # of a file: the name of a class, and its settings
+        return ", ".join(plain(part) if name == "kind" else f"{name} = {plain(part)}" for name, part in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

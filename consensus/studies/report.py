@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import html
 import inspect
 import io
@@ -10,7 +11,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from consensus.cli.versions import info
+import consensus
 from consensus.studies.frame import StudyTable
 
 if TYPE_CHECKING:
@@ -52,7 +53,12 @@ def page(study: Study) -> str:
         shown = StudyTable.of(ended.drop(columns="file").to_dict("records"), ["solver"], "runs that diverged or failed")
         parts += ["<h2>Runs that diverged or failed</h2>", _table(shown)]
     parts += ["<h2>Settings</h2>", _pre("\n".join(_settings(study))), "<h2>Case</h2>", _pre(_source(study.case))]
-    parts += ["<h2>To repeat it</h2>", _pre(shlex.join(["python", *sys.argv])), "<h2>Versions and machine</h2>", _pre(info())]
+    parts += [
+        "<h2>To repeat it</h2>",
+        _pre(shlex.join(["python", *sys.argv])),
+        "<h2>Versions and machine</h2>",
+        _pre(_versions()),
+    ]
     title = html.escape(study.measure.text)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     return (
@@ -72,6 +78,12 @@ def _source(case: object) -> str:
         return inspect.getsource(case)  # type: ignore[arg-type]  # the error is caught
     except (OSError, TypeError):
         return repr(case)
+
+
+def _versions() -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        consensus.show_versions()
+    return printed.getvalue()
 
 
 def _pre(text: str) -> str:
