@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
 _COLUMNS, _SIZE, _ROOM = 3, (3.3, 2.9), 0.6  # panels in a row; inches of a panel, and for the legend
 _POINTS = 400  # of a curve
+_WIDE = 100  # largest over least x, beyond which it is logarithmic
 _GAP = "part of the gap to the lowest"
 
 
 def bands(
-    cells: Sequence[Mapping[str, Sequence[Outcome]]], names: Sequence[str], column: str, x: str, log: bool, log_x: bool
+    cells: Sequence[Mapping[str, Sequence[Outcome]]], names: Sequence[str], column: str, x: str, log: bool, log_x: bool | None
 ) -> Figure:
-    """Draw medians with bands between the quartiles, a panel for each case."""
+    """Draw medians with bands between the quartiles, a panel for each case; x is logarithmic by default if it spans decades."""
     from matplotlib.figure import Figure
+
+    log_x = _wide(cells, x) if log_x is None else log_x
 
     wide = min(_COLUMNS, len(cells))
     rows = -(-len(cells) // wide)
@@ -56,6 +59,17 @@ def bands(
             handlelength=3,
         )
     return figure
+
+
+def _wide(cells: Sequence[Mapping[str, Sequence[Outcome]]], x: str) -> bool:
+    """Return whether the positive values of x span more than two decades in any case."""
+    for cell in cells:
+        columns = [run.history[x] for runs in cell.values() for run in runs if x in run.history]
+        values = np.concatenate([np.empty(0), *columns])
+        positive = values[np.isfinite(values) & (values > 0)]
+        if len(positive) and positive.max() > _WIDE * positive.min():
+            return True
+    return False
 
 
 def _panel(ax: Axes, solvers: Mapping[str, Sequence[Outcome]], column: str, x: str, log: bool, log_x: bool) -> None:

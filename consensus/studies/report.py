@@ -40,7 +40,10 @@ def page(study: Study) -> str:
         f"most {study.rounds:,} rounds, and {tuning} for tuning on {len(study.tuning_seeds)} other seeds. Less is better.</p>",
         _table(study.table()),
         "<p>&gt; marks what was not reached within all rounds; how many of the seeds reached it is in brackets.</p>",
-        _picture(study.plot(), "medians with bands between the quartiles over seeds"),
+        _picture(
+            study.plot("gap" if study.measure.column == "objective" else None),
+            "medians with bands between the quartiles over seeds",
+        ),
     ]
     try:
         profile: Any = study.profile().figure

@@ -578,7 +578,7 @@ class Study:
         title = f"linear rate of {column} a round: median [quartiles] of {len(self.seeds)} seeds, beside the bound of theory"
         return StudyTable.of(rows, [*self.over, "solver"], title)
 
-    def plot(self, column: str | None = None, x: str | None = None, *, log: bool = True, log_x: bool = False) -> Figure:
+    def plot(self, column: str | None = None, x: str | None = None, *, log: bool = True, log_x: bool | None = None) -> Figure:
         """Draw a column of all solvers against another one: medians, and bands between the quartiles, a panel for each case.
 
         Runs that ended earlier are counted at their last value, those that diverged as infinite from there on. What is not done
@@ -589,8 +589,10 @@ class Study:
         column, x : str, optional
             Columns of the history, by default those of the measure. ``"gap"`` is the part that is left of the objective between
             the start and the lowest value that any solver reaches.
-        log, log_x : bool
-            Whether the axes are logarithmic.
+        log : bool
+            Whether the axis of the column is logarithmic.
+        log_x : bool, optional
+            Whether that of x is, by default if x spans more than two decades.
 
         Returns
         -------

@@ -191,3 +191,11 @@ def test_the_report_is_one_page_with_all_of_it(tmp_path):
     assert text.count("data:image/png;base64,") == 2
     for part in ("Runs that diverged", "Tuning", "def case(seed", "numpy", "exchanges to objective 1%", "To repeat it"):
         assert part in text
+
+
+def test_x_is_logarithmic_where_it_spans_more_than_two_decades(tmp_path):
+    made = study(tmp_path, seeds=1, solvers={"EXTRA": EXTRA()}, rounds=120).run(progress=False)
+    scales = [made.plot("gap", **given).axes[0].get_xscale() for given in ({}, {"x": "bytes"}, {"log_x": False})]
+    assert scales == ["log", "log", "linear"]
+    few = study(tmp_path, seeds=1, solvers={"EXTRA": EXTRA()}, rounds=40).run(progress=False)
+    assert [few.plot("gap", **given).axes[0].get_xscale() for given in ({}, {"log_x": True})] == ["linear", "log"]
