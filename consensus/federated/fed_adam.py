@@ -84,10 +84,10 @@ class FedAdam(Federated[FedAdamState]):
         b1 = self.betas[0]
         d = change(clients, traffic, n, w)
         m = b1 * m + (1 - b1) * d
-        v = self.squares(v, d**2)
+        v = self._squares(v, d**2)
         return FedAdamState(n + 1, w + self.server_rate * m / (np.sqrt(v) + self.tau), m, v)
 
-    def squares(self, v: np.ndarray, new: np.ndarray) -> np.ndarray:
+    def _squares(self, v: np.ndarray, new: np.ndarray) -> np.ndarray:
         """Return the next v, from squared changes (1, P)."""
         b2 = self.betas[1]
         found: np.ndarray = b2 * v + (1 - b2) * new
@@ -113,7 +113,7 @@ class FedYogi(FedAdam):
     (0.9, 0.99)
     """
 
-    def squares(self, v: np.ndarray, new: np.ndarray) -> np.ndarray:
+    def _squares(self, v: np.ndarray, new: np.ndarray) -> np.ndarray:
         found: np.ndarray = v - (1 - self.betas[1]) * new * np.sign(v - new)
         return found
 
@@ -140,6 +140,6 @@ class FedAdagrad(FedAdam):
     server_rate: float = 0.1
     betas: tuple[float, float] = (0.0, 0.0)
 
-    def squares(self, v: np.ndarray, new: np.ndarray) -> np.ndarray:
+    def _squares(self, v: np.ndarray, new: np.ndarray) -> np.ndarray:
         found: np.ndarray = v + new
         return found
