@@ -202,10 +202,8 @@ def average(network: Network, pace: Pace, memory: Memory, own: Inputs) -> Averag
         blocks = [Runs.nearest(v - memory.sent, own.units)]
         if count:
             blocks.append(Runs.nearest(Z - memory_Z.sent, own.unit[:, None]))
-        # Two bits go along, counted as a number: whether its mass is one, and whether the agent asks for longer rounds; in the
-        # first rounds also two least units, and of whom the sender has heard.
-        beside = 1 if pace.sent >= ROUNDS else 3 + network.flooding.words
-        *mixed, plain = network.mix(pace.sent + k, *blocks, plain, beside=beside)
+        # Two bits go along, counted as a number: whether its mass is one, and whether the agent asks for longer rounds.
+        *mixed, plain = network.mix(pace.sent + k, *blocks, plain, beside=1)
         memory = Memory(memory.sent + blocks[0].unpack(), memory.mixed + mixed[0])
         v = v + (memory.mixed - memory.sent)
         if count:

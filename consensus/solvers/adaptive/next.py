@@ -1,6 +1,5 @@
 """AdaptiveNEXT: successive convex approximation that sets its own steps."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -50,7 +49,7 @@ class AdaptiveState(NamedTuple):
     step : Step
         Last step.
     grid : ndarray (agents, 3)
-        Of which units are multiples by powers of two: the agents' own ones in the first eight rounds, then one of all.
+        Of which units are multiples by powers of two, the same for all agents.
     """
 
     round: int
@@ -157,14 +156,10 @@ class AdaptiveNEXT(Solver):
         # 1. Estimate the means of trial points, gradients and curvature.
         basis, products = curvature.products(problem, state.w, n)
         units = _units(state.w.shape[1], last, state.M.scale)
-        grid = state.grid if n else _grid(units)
-        memory, more = state.memory, 0
-        if n == ROUNDS:  # what was sent before lies on grids of the agents' own: neighbours forget it
-            (grid, more), memory = _agreed(network, grid, pace.sent), Memory.empty(memory.sent)
-            pace = pace._replace(sent=pace.sent + more)
+        grid = state.grid if n else _agreed(network, units)
         units = _on(grid, units)
         own = Inputs(state.w, state.tracker, units[:, :2], products, units[:, 2], last.tau, last.fall, state.M.scale)
-        found = average(network, pace, memory, own)
+        found = average(network, pace, state.memory, own)
         w, slope, tau, scale = found.points, found.slope, found.tau, np.maximum(state.M.scale, found.scale)
         # 2. Judge the last step, and learn of the curvature.
         M = state.M.corrected(basis, found.products, np.ones(len(w), bool)) if basis.size else state.M
@@ -194,8 +189,7 @@ class AdaptiveNEXT(Solver):
         gradient = _gradient(problem, trial)
         step = Step(w, slope, trial, np.minimum(fall, most), tau, refused, tries)
         tracker = found.trackers + (gradient - state.gradient)
-        pace = found.pace.next(network, agree)._replace(last=found.pace.last + more)
-        return AdaptiveState(n + 1, trial, gradient, tracker, pace, found.memory, M, step, grid)
+        return AdaptiveState(n + 1, trial, gradient, tracker, found.pace.next(network, agree), found.memory, M, step, grid)
 
 
 def _weight(problem: BaseProblem) -> float:
@@ -219,24 +213,12 @@ def _units(P: int, step: Step, scale: np.ndarray) -> np.ndarray:
     return np.stack([points, trackers, _ROUGH * np.sqrt(12) / (np.sqrt(P) + np.sqrt(count)) * tau], axis=1)
 
 
-def _grid(units: np.ndarray) -> np.ndarray:
-    """Return the agents' own grids (agents, 3) of points, trackers and products, infinite where nothing is known of a unit."""
-    points, products = (np.where(units[:, k] > 0, units[:, k], np.inf) for k in (0, 2))
-    return np.stack([points, points * products, products], axis=1)
-
-
-def _agreed(network: Network, grid: np.ndarray, sent: int) -> tuple[np.ndarray, int]:
-    """Return the grid (agents, 3) of all, from the least of the agents' own, and the number of exchanges that this took.
-
-    The least have travelled beside ``sent`` messages; on wider networks further exchanges carry them alone. Where nobody can
-    reach everyone no number of exchanges would do.
-    """
-    left = 0
-    with suppress(ValueError):
-        left = max(0, network.flooding.diameter(0) - sent)
-    points = network.flooding.minimum(sent, left, grid[:, 0], 1 + network.flooding.words)
-    products = network.flooding.minimum(sent, 0, grid[:, 2])
-    return np.tile([points, points * products, products], (len(grid), 1)), left
+def _agreed(network: Network, units: np.ndarray) -> np.ndarray:
+    """Return the grid (agents, 3): the least units of points and products at the start, and for trackers their product."""
+    known = np.where(units > 0, units, np.inf)
+    points, products = (network.flooding.minimum(0, 0, known[:, k]) for k in (0, 2))
+    grid = np.array([points, points * products, products])
+    return np.tile(np.where(np.isfinite(grid) & (grid > 0), grid, 1.0), (len(units), 1))
 
 
 def _on(grid: np.ndarray, units: np.ndarray) -> np.ndarray:
@@ -244,7 +226,6 @@ def _on(grid: np.ndarray, units: np.ndarray) -> np.ndarray:
 
     So a number that was sent is not rounded again, by whomever, and the power does not depend on the last bit of a unit.
     """
-    grid = np.where(np.isfinite(grid) & (grid > 0), grid, 1.0)
     powers = np.floor(np.log2(np.maximum(units, _LEAST_UNIT) / grid) - 0.25).astype(int)
     found: np.ndarray = np.ldexp(grid, powers)
     return found

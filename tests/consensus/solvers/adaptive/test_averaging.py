@@ -131,10 +131,10 @@ def test_messages_of_agents_that_are_near_take_fewer_bytes():
 def test_probes_are_sent_as_far_as_rounds_of_twice_the_length_need_them():
     run, numbers, expected, probed = Run(EVERY["path"]), [], [], 0
     for _ in range(40):
-        length, first = run.pace.length, run.pace.sent < 8  # two least units, and a bit for each agent that was heard of
+        length = run.pace.length
         numbers.append(run.sent(draw(AGENTS))[1])
         more = max(0, min(length, 2 * length - probed))
-        expected.append(2 * P + P * COUNT + 4 + 1 + 3 * first + AGENTS * more / length)
+        expected.append(2 * P + P * COUNT + 4 + 1 + AGENTS * more / length)
         probed += more
     np.testing.assert_allclose(numbers, expected, rtol=1e-12)
     assert run.pace.probed == probed
