@@ -17,41 +17,69 @@ import consensus
 HELPERS = Path(tiny_study.__file__).parent
 
 
-def start(folder, workers):
+def start(*arguments, errors=subprocess.PIPE):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HELPERS), str(Path(consensus.__file__).parents[1])])}
     return subprocess.Popen(
-        [sys.executable, tiny_study.__file__, str(folder), str(workers)],
+        [sys.executable, tiny_study.__file__, *map(str, arguments)],
         env=environment,
-        stderr=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
-def stop(process, folder, sign, more):
-    """Send a signal to the process, and on ctrl-C to its workers, once so many files more are there; return whether it came."""
+class Children:
+    """Processes of studies, one after the other, forked by one that has imported the package: imports take most of a start."""
+
+    def __init__(self):
+        self.server = start("serve", errors=None)  # a pipe that nobody reads would stop it
+
+    def close(self):
+        self.server.stdin.close()
+        assert self.server.wait(60) == 0
+        self.server.stdout.close()
+
+    def begin(self, folder, workers):
+        return int(self.ask(f"{folder} {workers}"))
+
+    def ask(self, line):
+        self.server.stdin.write(f"{line}\n")
+        self.server.stdin.flush()
+        return self.server.stdout.readline()
+
+    def end(self):
+        return os.waitstatus_to_exitcode(int(self.ask("")))
+
+
+def stop(children, folder, workers, sign, more):
+    """Send a signal to a study, and on ctrl-C to its workers, once so many files more are there; return how it ended."""
     runs, draws = folder / "runs", random.Random(more)
     have = len(list(runs.glob("*.npz")))
-    while process.poll() is None:
-        if len(list(runs.glob("*.npz"))) >= have + more:
-            time.sleep(0.02 * draws.random())  # anywhere in a run
-            (os.killpg if sign == signal.SIGINT else os.kill)(process.pid, sign)
-            process.wait(60)
-            return True
+    process = children.begin(folder, workers)
+    until = time.monotonic() + 120
+    while len(list(runs.glob("*.npz"))) < have + more:
+        assert time.monotonic() < until
         time.sleep(0.005)
-    return False
+    time.sleep(0.02 * draws.random())  # anywhere in a run
+    (os.killpg if sign == signal.SIGINT else os.kill)(process, sign)
+    return children.end()
 
 
 @pytest.mark.slow
 def test_killed_and_stopped_it_equals_one_that_never_was(tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     tiny_study.study(whole).run(progress=False)
+    children = Children()
     stops = [signal.SIGKILL, signal.SIGINT] * 5
-    came = [stop(start(broken, 2), broken, sign, 12 + k) for k, sign in enumerate(stops)]
-    assert came == [True] * 10
-    last = start(broken, 2)
-    said = last.communicate(timeout=300)[1]
-    assert last.returncode == 0, said
+    ends = [stop(children, broken, 2 if k in (3, 6) else 1, sign, 10 + k) for k, sign in enumerate(stops)]
+    assert ends[::2] == [-signal.SIGKILL] * 5
+    assert 0 not in ends
+    children.begin(broken, 1)
+    assert children.end() == 0
+    children.close()
     names = sorted(path.name for path in (whole / "runs").iterdir())
     assert len(names) >= 200
     assert sorted(path.name for path in (broken / "runs").iterdir()) == names  # and no parts of files
@@ -74,6 +102,6 @@ def test_ctrl_c_says_that_nothing_is_lost_and_another_process_is_refused(tmp_pat
     with pytest.raises(ValueError, match="in use by another process"):
         tiny_study.study(tmp_path).run(progress=False)
     os.killpg(process.pid, signal.SIGINT)
-    said = process.communicate(timeout=60)[1].decode()
+    said = process.communicate(timeout=60)[1]
     assert "stopped by the user: what is done is kept" in said
     assert process.returncode != 0
