@@ -94,7 +94,7 @@ def test_differences_are_wilcoxons_and_holms():
     found = paired("it", [Value(x) for x in ours], [Value(x) for x in theirs])
     assert found["p"] == stats.wilcoxon(np.log(theirs / ours)).pvalue
     assert math.isclose(found["ratio"], np.exp(np.median(np.log(theirs / ours))))
-    interval = stats.bootstrap((np.log(theirs / ours),), np.median, method="percentile", rng=1).confidence_interval
+    interval = stats.bootstrap((np.log(theirs / ours),), np.median, method="percentile", random_state=1).confidence_interval
     assert np.allclose(np.log([found["low"], found["high"]]), interval, atol=0.03)
     # by hand: 0.01 * 3, 0.02 * 2, 0.03 -> at least 0.04
     assert np.allclose(holm([0.03, 0.01, 0.02]), [0.04, 0.03, 0.04])
