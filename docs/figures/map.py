@@ -36,6 +36,7 @@ ADDITIONS = [
     ("estimators", "scikit-learn's interface"),
     ("plotting  costs  cli", "to see, to predict, to type"),
     ("overview  cvxpy_solver", "table of solvers, CVXPY"),
+    ("studies", "fair comparisons, tables"),
     ("peers", "organisations, no launcher"),
     ("testing", "check_solver and kin"),
 ]
