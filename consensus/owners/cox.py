@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.losses.arrays import columns_of
+from consensus.losses.arrays import columns_of, scores, shaped
 from consensus.losses.base import Loss
 
 TIES = ("efron", "breslow")
@@ -104,12 +104,14 @@ class CoxLoss(Loss):
         _checks.choice("ties", self.ties, TIES)
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        outputs = scores(outputs)
         f, time, event = self._parts(outputs, targets)
         at, found = at_risk(f, time, event, self.ties), np.zeros(len(f))
         found[at.order[at.dead]] = np.log(at.sums) - (f[at.order][at.dead] - at.top)
         return found.astype(outputs.dtype).reshape(outputs.shape[:-1])
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        outputs = scores(outputs)
         f, time, event = self._parts(outputs, targets)
         at, found = at_risk(f, time, event, self.ties), np.zeros(len(f))
         found[at.order] = at.risks * at.slopes - at.dead
@@ -135,5 +137,8 @@ class CoxLoss(Loss):
             )
 
     def _parts(self, outputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        d = np.asarray(targets, float).reshape(-1, 2)
-        return np.asarray(outputs, float).ravel(), d[:, 0], d[:, 1]
+        f = outputs.ravel()
+        if outputs.shape[-2:] != (len(f), 1):
+            raise ValueError(f"outputs must have shape (samples, 1), of one agent; got {outputs.shape}")
+        d = shaped(targets, (*outputs.shape[:-1], 2)).astype(float, copy=False).reshape(-1, 2)
+        return f.astype(float, copy=False), d[:, 0], d[:, 1]

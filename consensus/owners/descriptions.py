@@ -91,6 +91,9 @@ def describe(
     together: Together = OneProcess() if engine is None else engine
     _checks.offers("engine", together, ("size", "rows", "agreed", "allgather"), "an engine, such as consensus.engines.MPI()")
     _checks.count("least", least)
+    listed = isinstance(categories, Sequence) and not isinstance(categories, str)
+    if not listed or not all(isinstance(name, str) for name in categories):
+        raise TypeError(f"categories must be a list of names of columns, such as ['ward']; got {_checks.shown(categories)}")
     given = list(data.values()) if isinstance(data, Mapping) else list(data) if isinstance(data, list | tuple) else [data]
     if not given:
         raise ValueError("data must be a table, or a list of tables with one for each owner; got none")

@@ -181,7 +181,7 @@ class GammaLoss(LogLink):
         return np.asarray(d > 0)
 
     def _ratio(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):  # a target of zero pads shards: its ratio is zero at any output
+        with np.errstate(divide="ignore", invalid="ignore"):  # a target of zero pads shards: its ratio is zero at any output
             return np.asarray(np.exp(np.log(d) - f))
 
     def _value(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:

@@ -132,8 +132,8 @@ def fit(
     """
     check_owned(owned)
     _checks.choice("kind", kind, tuple(KINDS))
-    cox = family == "cox" or isinstance(family, CoxLoss)
     loss = _loss(family)
+    cox = isinstance(loss, CoxLoss)
     sums = Sums(owned.shards, network, engine, secure)
     check_owners(kind, sums.owners)
     times = None if grid is None else agreed_times(grid)
@@ -372,7 +372,7 @@ def _loss(family: str | Loss) -> Any:  # noqa: ANN401  # a loss
         if not isinstance(found, CoxLoss) and not Likelihood(found).known:
             raise TypeError(f"family must be a loss that is a likelihood, of {', '.join(FAMILIES)}; got {family}")
         return found
-    if family == "negative binomial":
+    if isinstance(family, str) and family == "negative binomial":
         raise ValueError(
             "family 'negative binomial' needs its dispersion: give family=consensus.losses.NegativeBinomialLoss(alpha)"
         )

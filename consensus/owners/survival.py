@@ -81,6 +81,9 @@ class Curves:
     level: float
     revealed: pandas.DataFrame | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        _checks.offers("table", self.table, ("columns", "groupby"), "a data frame, as kaplan_meier(...).table")
+
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Plot the curves and their intervals.
 
@@ -96,6 +99,8 @@ class Curves:
         """
         from consensus.plotting.runs import COLORS, DASHES, literal, new_axes
 
+        if missing := {"group", "time", "survival", "lower", "upper"} - set(self.table.columns):
+            raise ValueError(f"table must have intervals to be drawn; it has no column {', '.join(sorted(missing))}")
         ax = _checks.axes(ax) or new_axes((6.4, 4.0))
         for place, (group, rows) in enumerate(self.table.groupby("group", sort=False)):
             color, dash = COLORS[place % len(COLORS)], DASHES[place % len(DASHES)]

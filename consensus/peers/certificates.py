@@ -66,7 +66,8 @@ def keys(name: str, folder: str | os.PathLike[str] = ".") -> tuple[Path, Path]:
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    places = Path(folder, f"{name}.key"), Path(folder, f"{name}.pem")
+    where = _checks.path("folder", folder)
+    places = where / f"{name}.key", where / f"{name}.pem"
     for place in places:
         if place.exists():
             raise FileExistsError(f"{place} is there already, and others may know it: move it away before you make a new one")

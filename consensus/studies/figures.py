@@ -77,12 +77,11 @@ def _panel(ax: Axes, solvers: Mapping[str, Sequence[Outcome]], column: str, x: s
     curves: dict[str, dict[str, np.ndarray]] = {}
     for label, outcomes in solvers.items():
         runs = [outcome for outcome in outcomes if outcome.history.rows]
-        for name in (x, *([] if lowest is not None else [column])):
+        for what, name in {"x": x, "column": "objective" if lowest is not None else column}.items():
             for outcome in runs:
                 if name not in outcome.history:
-                    raise ValueError(
-                        f"columns must be of the histories, {', '.join(outcome.history)}; {label!r} has no {name!r}"
-                    )
+                    columns = ", ".join(outcome.history)
+                    raise ValueError(f"{what} must be a column of the histories, {columns}; {label!r} has no {name!r}")
         curves[label] = _quartiles(runs, column, x, lowest) if runs else {x: np.empty(0), column: np.empty(0)}
     drawn = {label: {name: values[name] for name in (x, column)} for label, values in curves.items()}
     convergence(cast(Any, drawn), y=column, x=x, ax=ax, log=log, log_x=log_x)

@@ -88,7 +88,7 @@ class Grid:
         Solver
             The solver.
         """
-        return self.make(**dict(zip(self.axes, point, strict=True)))
+        return self.make(**dict(zip(self.axes, self._checked(point), strict=True)))
 
     def beside(self, point: Point, tried: Collection[Point]) -> list[Point]:
         """Return the neighbours of a point along every geometric axis, at values that were tried, or beyond them.
@@ -105,11 +105,16 @@ class Grid:
         list of tuple
             The neighbours.
         """
+        point = self._checked(point)
+        if not isinstance(tried, Collection) or point not in (every := [self._checked(other, "tried") for other in tried]):
+            raise ValueError(f"tried must be a list of points with {point} among them; got {_checks.shown(tried)}")
         found = []
-        for place, first in enumerate(self.axes.values()):
+        for place, (name, first) in enumerate(self.axes.items()):
             if not _geometric(first):
                 continue
-            values = sorted({other[place] for other in tried})
+            if not _geometric(values := [other[place] for other in every]):
+                raise ValueError(f"tried must have positive numbers for {name}, as its axis has; got {_checks.shown(values)}")
+            values = sorted(set(values))
             at = values.index(point[place])
             for step in (-1, 1):
                 inside = 0 <= at + step < len(values)
@@ -117,6 +122,12 @@ class Grid:
                 if value is not None:
                     found.append((*point[:place], value, *point[place + 1 :]))
         return found
+
+    def _checked(self, point: Point, name: str = "point") -> Point:
+        if not isinstance(point, tuple) or len(point) != len(self.axes):
+            wanted = f"a tuple of a value for each of {', '.join(self.axes)}"
+            raise ValueError(f"{name} must be {wanted}{' in each place' * (name != 'point')}; got {_checks.shown(point)}")
+        return point
 
     def _beyond(self, point: Point, place: int, values: list[Any], ratio: float) -> Any:  # noqa: ANN401
         """Return the next value on an axis, of which ``values`` are those at hand from its end on; None if there is none.
@@ -150,7 +161,7 @@ class Grid:
         str
             The text.
         """
-        return ", ".join(f"{name} = {plain(value)}" for name, value in zip(self.axes, point, strict=True))
+        return ", ".join(f"{name} = {plain(value)}" for name, value in zip(self.axes, self._checked(point), strict=True))
 
 
 def plain(value: object) -> str:

@@ -12,6 +12,13 @@ from consensus.communication import Messages, Network
 from consensus.robust.changed_network import Block, ChangedNetwork, MessageWrapper
 
 
+def _sent(rows: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rows, draws = _checks.floats("rows", rows), _checks.floats("draws", draws)
+    if rows.shape != draws.shape:
+        raise ValueError(f"draws must have the shape of rows, {rows.shape}; got {draws.shape}")
+    return rows, draws
+
+
 class Noise(Protocol):
     """Errors of the rows that are sent: a function of them and of a generator for each sender."""
 
@@ -53,6 +60,7 @@ class Gaussian:
         ndarray (rows, P)
             What is received.
         """
+        rows, draws = _sent(rows, draws)
         return np.asarray(rows + self.deviation * draws)
 
 
@@ -91,6 +99,7 @@ class Rounding:
         ndarray (rows, P)
             What is received.
         """
+        rows, _ = _sent(rows, draws)
         return np.asarray(np.round(rows / self.step) * self.step)
 
 

@@ -599,7 +599,11 @@ class Study:
         matplotlib Figure
             The figure.
         """
-        column, x = column or self.measure.column or "objective", x or self.measure.cost or "exchanges"
+        column = (self.measure.column or "objective") if column is None else column
+        x = (self.measure.cost or "exchanges") if x is None else x
+        for name, value in (("column", column), ("x", x)):
+            if not isinstance(value, str):
+                raise TypeError(f"{name} must be the name of a column of the history; got {_checks.shown(value)}")
         return figures.bands(
             self._reported(partly=True), [self._cell(k) for k in range(len(self.cells))], column, x, log, log_x
         )

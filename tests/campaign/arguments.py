@@ -113,9 +113,14 @@ SPECIAL = {
         "owned": "consensus.data.own([good.table()[['a', 'b', 'c', 'target']]] * 2, 'target', test_size=0.4)",
         "predictor": "good.predictor()",
     },
-    "consensus.owners.Conformal": {"predictor": "good.predictor()", "quantile": "0.5", "level": "0.9", "rows": "20"},
-    "consensus.owners.kaplan_meier": {"owned": "consensus.data.own([good.frame(), good.frame()], ['a', 'c'])", "grid": "[1.0]"},
-    "consensus.owners.Curves": {"table": "good.frame()", "medians": "{}", "log_rank": "None", "level": "0.95"},
+    "consensus.owners.Conformal": {
+        "predictor": "good.predictor()", "quantile": "0.5", "level": "0.9", "rows": "20", "data": "good.table()",
+    },
+    "consensus.owners.kaplan_meier": {"owned": "good.followed()", "grid": "[1.0]"},
+    "consensus.owners.Curves": {
+        "table": "consensus.owners.kaplan_meier(good.followed(), [1.0]).table", "medians": "{}", "log_rank": "None",
+        "level": "0.95",
+    },
     "consensus.owners.LogRank": {"statistic": "1.0", "freedom": "1", "p": "0.3"},
     "consensus.data.own": {"data": "[good.frame(), good.frame()]", "target": "'a'"},
     "consensus.data.Pipeline": {
@@ -123,6 +128,7 @@ SPECIAL = {
         "scale": "np.ones(4)", "data": "good.frame().assign(d=1.0)",
     },
     "consensus.estimators.NetworkClassifier.fit": {"y": "good.y() > 0"},
+    "consensus.estimators.NetworkPoissonRegressor": {"y": "np.exp(good.y())"},
     "consensus.data.LazyShards.from_list": {"datasets": "[(good.X()[:9], good.y()[:9]), (good.X()[9:], good.y()[9:])]"},
     "consensus.data.LazyShards.split": {"dataset": "(good.X(), good.y())", "indices": "[[0, 1], [2, 5]]"},
     "consensus.data.LazyShards": {
@@ -139,6 +145,10 @@ SPECIAL = {
     "consensus.History.of_agents": {"column": "'agent_objective'"},
     "consensus.History.from_csv": {"path": "files.write('history')"},
     "consensus.Problem.from_functions": {"value": "lambda w: (w**2).sum(axis=1)", "gradient": "lambda w: 2 * w"},
+    "consensus.losses.GammaLoss": {"targets": "np.exp(good.outputs())"},
+    "consensus.losses.PoissonLoss": {"targets": "np.exp(good.outputs())"},
+    "consensus.losses.NegativeBinomialLoss": {"targets": "np.arange(6.0)[:, None]"},
+    "consensus.losses.CoxLoss": {"targets": "np.arange(12.0).reshape(6, 2) % [9, 2]"},
     "consensus.CrossEntropy": {"outputs": "good.outputs(2)", "targets": "np.zeros(6, int)"},
     "consensus.models.Convolutional": {
         "shape": "(1, 3, 1)", "filters": "[1]", "outputs": "1", "kernel": "1", "pool": "1", "w": "np.full((4, 6), 0.5)",
@@ -162,9 +172,11 @@ SPECIAL = {
     "consensus.Shards.weighted": {"agents": "np.ones(4)"},
     "consensus.studies.Study": {
         "case": "lambda seed: (good.problem(), good.graph())", "solvers": "{'DGD': consensus.solvers.DGD(0.1)}",
-        "measure": "'objective after 2 rounds'", "name": "'DGD'", "seeds": "[0, 1]",
+        "measure": "'objective after 2 round'", "name": "'DGD'", "seeds": "[0, 1]",
     },
-    "consensus.studies.Grid": {"make": "consensus.solvers.DGD", "point": "(0.1,)", "tried": "[(0.1,)]"},
+    "consensus.studies.Grid": {
+        "make": "consensus.solvers.DGD", "axes": "{'step_size': [0.1]}", "point": "(0.1,)", "tried": "[(0.1,)]",
+    },
     "consensus.studies.Gaussian": {"deviation": "0.1", "rows": "good.w()", "draws": "good.w()"},
     "consensus.studies.Rounding": {"rows": "good.w()", "draws": "good.w()"},
     "consensus.studies.NoisyMessages": {"noise": "consensus.studies.Gaussian(0.1)"},
@@ -189,4 +201,6 @@ SPECIAL = {
 READY = {
     "consensus.History": "consensus.solve(good.problem(), good.schedule(), rounds=1, agent_objectives=True).history",
     **{f"consensus.estimators.Network{kind}": f"good.{kind.lower()}()" for kind in ("Classifier", "Regressor")},
+    "consensus.estimators.NetworkPoissonRegressor": "good.of_counts()",
+    "consensus.studies.Study": "good.study()",
 }

@@ -8,8 +8,9 @@ import pandas as pd
 
 import consensus
 import topologies
-from consensus.estimators import NetworkClassifier, NetworkRegressor
-from consensus.solvers import AdaptiveNEXT, GradientTracking
+from consensus.estimators import NetworkClassifier, NetworkPoissonRegressor, NetworkRegressor
+from consensus.solvers import DGD, EXTRA, AdaptiveNEXT, GradientTracking
+from consensus.studies import Study
 
 AGENTS = 4
 _rng = np.random.default_rng(0)
@@ -54,6 +55,21 @@ def regressor():
 
 def classifier():
     return NetworkClassifier(**_ESTIMATOR).fit(_X, _Y > 0)
+
+
+def of_counts():
+    return NetworkPoissonRegressor(agents=AGENTS, network="ring", random_state=0, max_iter=10, tol=1.0).fit(_X, np.exp(_Y))
+
+
+def study():
+    case, solvers = (lambda seed: (problem(), graph())), {"DGD": DGD(0.1), "EXTRA": EXTRA()}
+    made = Study(case, seeds=2, solvers=solvers, measure="objective after 2 round", rounds=3, folder="study")
+    return made.run(progress=False)
+
+
+def followed():
+    table = pd.DataFrame({"age": _X[:, 0], "time": np.exp(_Y), "event": np.arange(24) % 2})
+    return consensus.data.own([table, table], ["time", "event"])
 
 
 def frame():

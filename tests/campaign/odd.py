@@ -61,6 +61,7 @@ WORDS = {
     "consensus.solvers.DGD": {"step_size"},
     "consensus.step_sizes.Constant(0.1)": {"round"},
     "graph": {"adjacency"},
+    "point": {"step_size"},
     "graphs": {"adjacency", "graph"},
     "network": {"graph"},
     "matrices": {"graph"},

@@ -54,6 +54,8 @@ ALWAYS_AN_ERROR = (
     consensus.solvers.Solver.stable_step,
     consensus.models.DirectFeedback.jvp,
     consensus.problems.BaseProblem.test_set,
+    consensus.losses.CoxLoss.curvature,
+    consensus.estimators.NetworkPoissonRegressor.predictor,
 )
 
 
@@ -61,6 +63,7 @@ class Target(NamedTuple):
     """A callable: how it is written, and good arguments by parameter, as expressions.
 
     ``arrays``: whether it is a method of a loss, a regularizer or a model, which engines call with arrays.
+    ``before``: what is written before a value instead of ``name=``, by parameter.
     """
 
     name: str
@@ -68,11 +71,12 @@ class Target(NamedTuple):
     arguments: dict
     parameters: tuple
     arrays: bool
+    before: dict
 
     def call(self, **odd):
         """The call with some arguments replaced."""
         given = self.arguments | odd
-        return f"{self.text}({', '.join(f'{name}={value}' for name, value in given.items())})"
+        return f"{self.text}({', '.join(self.before.get(name, f'{name}=') + value for name, value in given.items())})"
 
 
 def public(module):
@@ -120,7 +124,10 @@ def _target(name, text, function, drop=0, kind=None, arrays=False):
         parameters = list(inspect.signature(function).parameters.values())[drop:]
     except ValueError:  # an exception without a constructor of its own
         parameters = []
-    parameters = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and not p.name.startswith("_")]
     special = SPECIAL.get(kind, {}) | SPECIAL.get(name, {})
+    before = {p.name: "" for p in parameters if p.kind is p.POSITIONAL_ONLY}
+    before |= {p.name: "**" for p in parameters if p.kind is p.VAR_KEYWORD and p.name in special}
+    keywords = {name: special[name] for name, written in before.items() if written}
+    parameters = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and not p.name.startswith("_")]
     arguments = {p.name: special.get(p.name) or GOOD[p.name] for p in parameters if p.name in special or p.default is p.empty}
-    return Target(name, text, arguments, tuple(p.name for p in parameters), arrays)
+    return Target(name, text, arguments | keywords, tuple(p.name for p in parameters), arrays, before)

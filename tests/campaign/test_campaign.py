@@ -54,7 +54,7 @@ def test_what_a_finding_is(text, name, kind, finding):
 
 
 def test_the_fuzzer_finds_the_simplest_call_that_goes_wrong():
-    target = targets.Target("f", "f", {}, ("a", "b"), False)
+    target = targets.Target("f", "f", {}, ("a", "b"), False, {})
     call = fuzz.simplest(target, 50, 0, lambda call: calls.Answer("result", "wrong" * ("b=" in call.text)), {})
     assert call.text == "f(b=None)"
     assert fuzz.simplest(target, 50, 0, lambda call: calls.Answer("result"), {}) is None

@@ -149,3 +149,12 @@ def test_refusals():
         fit(agreed, "cox", grid=[3.0, 2.0])
     with pytest.raises(ValueError, match=r"two columns, target=\['time', 'event'\]"):
         fit(owned(found, "time", categories=[], drop=[]), "cox")
+
+
+def test_samples_of_several_agents_are_not_one_risk_set():
+    outputs, targets = np.zeros((2, 3, 1)), np.array([[[5.0, 1.0], [8.0, 0.0], [9.0, 1.0]]] * 2)
+    for method in (CoxLoss().value, CoxLoss().gradient, CoxLoss().error):
+        with pytest.raises(ValueError, match=r"outputs must have shape \(samples, 1\), of one agent; got \(2, 3, 1\)"):
+            method(outputs, targets)
+        with pytest.raises(ValueError, match=r"targets must have shape \(3, 2\) for these outputs; got \(6, 1\)"):
+            method(outputs[0], targets[0].reshape(6, 1))

@@ -53,6 +53,9 @@ def test_refusals():
         describe([pd.DataFrame({"age": [1.0]}), pd.DataFrame({"age": ["old"]})])
     with pytest.raises(ValueError, match="categories must be columns of data"):
         describe([pd.DataFrame({"age": [1.0]})], categories=["ward"])
+    for wrong in ("ward", None, [3]):
+        with pytest.raises(TypeError, match="categories must be a list of names of columns"):
+            describe(FOUND, categories=wrong)
     with pytest.raises(FileNotFoundError):
         describe(["absent.csv"])
 

@@ -221,6 +221,7 @@ def test_a_wrong_target_is_told_its_owner_alone():
     ("settings", "message"),
     [
         ({"family": "probit"}, "family must be"),
+        ({"family": np.zeros(0)}, "family must be"),
         ({"family": "negative binomial"}, r"NegativeBinomialLoss\(alpha\)"),
         ({"family": losses.PoissonLoss(offset=True)}, "name the column, offset="),
         ({"kind": "HC3"}, "kind must be"),

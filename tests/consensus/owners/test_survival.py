@@ -10,7 +10,7 @@ from studies_of_owners import owned, pooled, tables
 
 import consensus
 import topologies
-from consensus.owners import fit, kaplan_meier
+from consensus.owners import Curves, fit, kaplan_meier
 
 FOUND = tables((12, 300, 700, 200))
 GRID = np.arange(10, 121, 10.0)
@@ -120,3 +120,11 @@ def test_worker_processes_are_one_process():
     pd.testing.assert_frame_equal(one.table, other.table)
     with pytest.raises(TypeError, match="engine must be an engine"):
         kaplan_meier(agreed, GRID, engine="torch")
+
+
+def test_a_table_that_cannot_be_drawn_is_refused():
+    with pytest.raises(TypeError, match="table must be a data frame"):
+        Curves(None, {}, None, 0.95)
+    curves = Curves(pd.DataFrame({"group": ["all"], "time": [30.0], "survival": [0.8]}), {"all": 70.0}, None, 0.95)
+    with pytest.raises(ValueError, match="table must have intervals to be drawn; it has no column lower, upper"):
+        curves.plot()

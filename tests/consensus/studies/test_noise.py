@@ -87,3 +87,11 @@ def test_what_does_not_fit_is_refused():
         Gaussian(-1.0)
     with pytest.raises(ValueError, match="step"):
         Rounding(0.0)
+
+
+@pytest.mark.parametrize("noise", [Gaussian(0.1), Rounding(0.1)])
+def test_what_is_sent_is_checked(noise):
+    with pytest.raises(TypeError, match="rows must be an array of real numbers"):
+        noise.received(None, np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"draws must have the shape of rows, \(2, 3\); got \(3,\)"):
+        noise.received(np.ones((2, 3)), np.ones(3))

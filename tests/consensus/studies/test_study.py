@@ -126,6 +126,21 @@ def test_grids_grow_in_the_axis_own_ratio_up_to_what_a_solver_takes():
 
 
 @pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda grid: grid.solver((0.1, 3)), "point must be a tuple of a value for each of step_size"),
+        (lambda grid: grid.shown(0.1), "point must be a tuple of a value for each of step_size"),
+        (lambda grid: grid.beside((0.2,), [(0.1,)]), r"tried must be a list of points with \(0.2,\) among them"),
+        (lambda grid: grid.beside((0.1,), [(0.1,), ("a",)]), "tried must have positive numbers for step_size"),
+        (lambda grid: grid.beside((0.1,), [(0.1,), 3]), "tried must be a tuple of a value for each of step_size"),
+    ],
+)
+def test_points_that_are_none_are_named(call, text):
+    with pytest.raises(ValueError, match=text):
+        call(Grid(DGD, step_size=[0.1]))
+
+
+@pytest.mark.parametrize(
     ("changed", "error", "text"),
     [
         ({"seeds": [0, 1, 1]}, ValueError, r"seeds must differ.*\[1\]"),
@@ -172,6 +187,10 @@ def test_figures_and_reference(tmp_path):
     made = study(
         tmp_path, over={"graph": ["ring", "star"]}, solvers={"EXTRA": EXTRA(), "DGD": DGD(0.02)}, reference=lambda problem: 0.0
     ).run(progress=False)
+    with pytest.raises(TypeError, match="column must be the name of a column"):
+        made.plot(0)
+    with pytest.raises(ValueError, match=r"x must be a column of the histories, round, .*'hours'"):
+        made.plot(x="hours")
     figure = made.plot("gap")
     assert [ax.get_title() for ax in figure.axes] == ["ring", "star"]
     assert len(figure.axes[0].collections) == 2  # bands
