@@ -134,7 +134,7 @@ def conformal(
     >>> bool(1.4 < sets.quantile < 1.9)  # of normal errors 1.64
     True
     """
-    _checks.number("level", level, above=0, below=1)
+    level = _checks.number("level", level, above=0, below=1)
     test = getattr(owned, "test", None)
     if test is None:
         raise ValueError("owned must have test rows, on which sets are calibrated: give consensus.data.own test_size=0.3")

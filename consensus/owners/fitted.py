@@ -97,7 +97,7 @@ class Fit:
         """
         import pandas
 
-        _checks.number("level", level, above=0, below=1)
+        level = _checks.number("level", level, above=0, below=1)
         size, quantile = self.standard_errors, stats.norm.isf((1 - level) / 2)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = self.coefficients / size
@@ -134,6 +134,7 @@ class Fit:
         """
         from consensus.plotting.runs import COLORS, literal, new_axes
 
+        level = _checks.number("level", level, above=0, below=1)
         table, ax = self.summary(level), _checks.axes(ax)
         table = table.drop(index="intercept", errors="ignore")[::-1]
         ax = ax or new_axes((6.4, 1.2 + 0.35 * len(table)))

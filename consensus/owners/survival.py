@@ -179,7 +179,7 @@ def kaplan_meier(
     check_owned(owned)
     times = agreed_times(grid)
     _checks.count("least", least)
-    _checks.number("level", level, above=0, below=1)
+    level = _checks.number("level", level, above=0, below=1)
     columns = owned.pipeline.columns
     known = {} if columns is None else columns.categories
     if by is not None and by not in known:

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from studies_of_owners import owned, pooled, tables
 import consensus
 import topologies
 from consensus import losses
-from consensus.owners import fit, inference
+from consensus.owners import Fit, fit, inference
 
 FOUND = tables()
 FAMILIES = {
@@ -308,3 +309,10 @@ def test_intervals_cover_as_often_as_they_say():
         covered.append(np.abs(own.coefficients - truth)[1:] < 1.959963984540054 * own.standard_errors[1:])
     share = np.mean(covered)
     assert 0.94 < share < 0.96, share
+
+
+def test_a_level_may_be_any_real_number():
+    found = Fit("gaussian", ("intercept", "age"), np.ones(2), np.eye(2), "model", 1.0, -3.0, 20, 4)
+    half = found.summary(Fraction(1, 2))
+    assert half.equals(found.summary(0.5))
+    assert found.plot(level=Fraction(1, 2)).get_xlabel().endswith("50%")
