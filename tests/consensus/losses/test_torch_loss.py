@@ -83,12 +83,12 @@ def test_solvers_of_first_order_take_it(name, solver):
 
 
 @pytest.mark.slow
-def test_modules_and_processes_have_the_same_bits():
+def test_modules_and_processes_agree_but_for_rounding():
     loss, _, d = PAIRS["weights in float32"]
     model = consensus.models.Torch(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)))
     p = problem(loss, d, model)
     runs = [consensus.solve(p, NETWORK, DGD(0.004, batch=3), rounds=4, engine=e).w for e in ("stacked", "processes")]
-    np.testing.assert_array_equal(*runs)
+    np.testing.assert_allclose(*runs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -259,12 +259,12 @@ def test_read_shards_and_native_models_have_losses_of_batches_too():
 
 
 @pytest.mark.slow
-def test_losses_of_batches_have_the_same_bits_in_processes():
+def test_losses_of_batches_agree_in_processes_but_for_rounding():
     p = over_batches("contrastive")
     runs = [
         consensus.solve(p, topologies.complete(2), DGD(0.05, batch=6), rounds=3, engine=e).w for e in ("stacked", "processes")
     ]
-    np.testing.assert_array_equal(*runs)
+    np.testing.assert_allclose(*runs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", BATCH)
