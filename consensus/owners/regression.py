@@ -172,6 +172,11 @@ def _fit_glm(sums: Sums, own: list[Samples], design: Design, kind: str, likeliho
     found = inferred(sums, own, likelihood, b, at, kind, rows)
     A, shift = units(pipeline, design.places)
     notes += [f"reference: {', '.join(design.references)}"] if design.references else []
+    if not np.isclose(first["weights"], rows, rtol=1e-9, atol=0):
+        notes.append(
+            f"weights are prior weights: standard errors count {rows:,} rows, not their sum {first['weights']:g}; "
+            "if they are counts of equal rows, give each row as often as it counts"
+        )
     return fitted(likelihood.name, names, b, found, A, shift, sums, rows, kind, notes)
 
 

@@ -564,7 +564,7 @@ class Study:
         References
         ----------
         .. [1] S. A. Alghunaim, E. K. Ryu, K. Yuan and A. H. Sayed, "Decentralized proximal gradient algorithms with linear
-           convergence rates", IEEE Transactions on Automatic Control 66(6) (2021), theorem 1.
+           convergence rates", IEEE Transactions on Automatic Control 66(6) (2021).
         """
         rows = []
         for place, (over, cell) in enumerate(zip(self.cells, self._reported(), strict=True)):

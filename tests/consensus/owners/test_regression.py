@@ -94,6 +94,7 @@ def test_offsets_weights_and_secret_sums(name):
     for kind in ("model", "robust"):
         found = fit(agreed, family, network=ring, secure=True, kind=kind, offset="exposure" if offset else None)
         assert_equal(found, reference(name, kind, weighted=True, offset=offset))
+        assert "prior weights" in str(found)
 
 
 def on_two_ranks(function):

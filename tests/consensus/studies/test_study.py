@@ -9,10 +9,10 @@ from scipy import stats
 
 import consensus
 import topologies
-from consensus.solvers import DGD, EXTRA, NEXT, GradientTracking
+from consensus.solvers import DGD, EXTRA, NEXT, NIDS, ExactDiffusion, GradientTracking
 from consensus.studies import CaseError, Grid, Study
 from consensus.studies.measure import Measure, Outcome, Value
-from consensus.studies.statistics import cell, holm, paired, ratios
+from consensus.studies.statistics import bound, cell, holm, paired, ratios
 from consensus.surrogates import FullLinearization
 
 
@@ -98,6 +98,21 @@ def test_differences_are_wilcoxons_and_holms():
     assert np.allclose(np.log([found["low"], found["high"]]), interval, atol=0.03)
     # by hand: 0.01 * 3, 0.02 * 2, 0.03 -> at least 0.04
     assert np.allclose(holm([0.03, 0.01, 0.02]), [0.04, 0.03, 0.04])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["ring", "star", "path"])
+@pytest.mark.parametrize("solver", [NIDS(), ExactDiffusion()], ids=["NIDS", "ExactDiffusion"])
+def test_runs_are_at_least_as_fast_as_the_bound_says(solver, graph):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((160, 3)) * [0.5, 1, 2], rng.standard_normal(160)
+    shards = consensus.partition(X, y, agents=8, scheme="sorted", seed=0)
+    problem = consensus.Problem(consensus.Linear(3, bias=False), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+    network = topologies.Static(getattr(topologies, graph)(8))
+    optimum = np.linalg.solve(X.T @ X / 160 + 0.1 * np.eye(3), X.T @ y / 160)
+    ends = [consensus.solve(problem, network, solver, rounds=n, start=np.zeros(3)).w for n in (150, 250)]
+    far = [np.linalg.norm(w - optimum) for w in ends]
+    assert 1e-13 < far[1] < far[0] * bound(solver, problem, network) ** 100
 
 
 def test_profiles_are_ratios_to_the_best_of_each_problem():
