@@ -24,8 +24,8 @@ class FedDynState(NamedTuple):
 class FedDyn(Federated[FedDynState]):
     """Clients minimise their own cost less a linear term, which makes a common stationary point that of each.
 
-    On the average form f_i = A g_i + r, with h_i = 0 at first, each of S goes from y_i = w K steps down
-    f_i(y) - h_i' y + coupling / 2 |y - w|^2, and the server corrects their mean by the mean h of all h_i:
+    On the average form f_i = A g_i + r, with h_i = 0 at first, each of S goes from y_i = w K steps down the cost
+    ``f_i(y) - h_i' y + coupling / 2 |y - w|^2``, and the server corrects their mean by the mean h of all h_i:
 
         y_i <- y_i - a (grad f_i(y_i) - h_i + coupling (y_i - w)) ,     and then     h_i+ = h_i - coupling (y_i - w) ;
 

@@ -10,7 +10,7 @@ from consensus.servers.system import Traffic
 
 @dataclass(frozen=True)
 class FedProx(FedAvg):
-    """:class:`FedAvg` whose clients minimise f_i(y) + coupling / 2 |y - w|^2 by K steps of gradient descent.
+    """:class:`FedAvg` whose clients minimise ``f_i(y) + coupling / 2 |y - w|^2`` by K steps of gradient descent.
 
         y_i <- y_i - a (grad f_i(y_i) + coupling (y_i - w)) ,     and then     w+ = sum_S n_i y_i / sum_S n_i .
 
