@@ -21,6 +21,7 @@ def test_squares_are_products_with_the_transpose(n, k, transposed, dtype):
     np.testing.assert_allclose(np.triu(total), np.triu(product + 1), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [1, 5, 150])
 def test_a_factor_needs_the_upper_triangle_only(n, dtype):

@@ -214,6 +214,7 @@ def test_modules_of_torch_count_with_their_values_and_code():
     assert digest(mine) == digest(model()) == digest(cloudpickle.loads(cloudpickle.dumps(mine))) == before
 
 
+@pytest.mark.slow
 def test_functions_of_jax_count_with_their_code():
     jax = pytest.importorskip("jax")
     functions = [lambda p, x: x @ p["w"], lambda p, x: 2 * (x @ p["w"])]

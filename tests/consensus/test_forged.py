@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from turns import with_slow
 
 import consensus
 import topologies
@@ -61,7 +60,8 @@ def forgeries(arrays, about):
             yield arrays, changed
 
 
-@pytest.mark.parametrize("kind", with_slow(["predictor", "result", "checkpoint"], "result", "checkpoint"))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["predictor", "result", "checkpoint"])
 def test_a_forged_file_is_read_or_refused_by_its_name(kind, tmp_path):
     path = tmp_path / "forged"
     read = saved(kind, path)

@@ -42,6 +42,7 @@ def test_runs_are_saved_and_resumed_there(home):
     assert consensus.History.from_csv("~/h.csv").rows == whole.history.rows
 
 
+@pytest.mark.slow
 def test_shards_predictors_figures_and_tables_are_there(home, monkeypatch):
     (home / "mine.csv").write_text("x,y\n" + "".join(f"{k},{2 * k}\n" for k in range(12)))
     data = consensus.datasets.load("~/mine.csv", target="y")
@@ -62,6 +63,7 @@ def test_shards_predictors_figures_and_tables_are_there(home, monkeypatch):
     np.testing.assert_array_equal(consensus.datasets.load("boston").y, [1.5, 3.5, 5.5])
 
 
+@pytest.mark.slow
 def test_the_command_reads_and_writes_there(home):
     text = TEXT[: TEXT.index("[[solver]]\nlabel")] + '[output]\nfolder = "~/out"\n'
     (home / "run.toml").write_text(text)

@@ -20,6 +20,8 @@ from consensus.local import Exact
 from consensus.regularizers import WeightedElasticNet
 from consensus.surrogates import FullLinearization
 
+pytestmark = pytest.mark.slow
+
 AGENTS, SAMPLES = 4, 6
 RNG = np.random.default_rng(0)
 

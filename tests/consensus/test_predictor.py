@@ -111,6 +111,7 @@ def test_a_new_process_reads_the_file_and_a_table(run, trained, tmp_path):
         assert score == pytest.approx(1 - (residual**2).sum() / ((table.days - table.days.mean()) ** 2).sum(), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [True, False])
 def test_estimators_predict_as_their_predictor(frame, tmp_path):
     rng = np.random.default_rng(0)
@@ -155,6 +156,7 @@ def test_the_best_point_is_taken_if_one_was_kept(trained):
     np.testing.assert_array_equal(result.predictor(owned.pipeline).w, result.best.mean)
 
 
+@pytest.mark.slow
 def test_models_of_other_libraries_are_given_again(trained, tmp_path):
     torch = pytest.importorskip("torch")
     owned, _ = trained["mlp"]

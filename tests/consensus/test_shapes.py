@@ -198,6 +198,7 @@ def test_other_shapes_are_found(name):
         WRONG[name]()
 
 
+@pytest.mark.slow
 def test_runs_need_neither_jaxtyping_nor_beartype():
     use = """
 import sys; sys.modules.update(jaxtyping=None, beartype=None)

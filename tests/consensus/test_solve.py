@@ -137,6 +137,7 @@ def test_float32_data_give_a_float32_run():
         assert consensus.solve(p, GRAPH, solver, rounds=3).w.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_classification_errors_are_fractions_of_wrong_labels():
     X, _ = data()
     p = problem("classes", consensus.L2(0.01))

@@ -57,6 +57,7 @@ def test_names_of_agents_are_in_no_cell_by_themselves(tmp_path):
     assert all(name.startswith("agent_objective_") for name in header)
 
 
+@pytest.mark.slow
 def test_names_in_figures_are_text():
     history, ring = run().history, topologies.ring(3)
     figures = [

@@ -82,6 +82,7 @@ def test_rates_are_those_of_the_package_s_own_rules():
     assert Warmup(cosine, 5)(1) == 0.4 * cosine(1)
 
 
+@pytest.mark.slow
 def test_any_round_may_be_asked_for_first_by_any_thread():
     wanted = in_a_loop(lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, 777), 1000)
     rule = TorchSchedule("CosineAnnealingLR", 0.2, T_max=777)

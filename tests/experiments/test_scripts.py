@@ -61,6 +61,7 @@ def test_the_same_command_gives_the_same_tables_and_histories(tiny, options, tmp
     assert first == second
 
 
+@pytest.mark.slow
 def test_the_command_line(capsys):
     command = [sys.executable, "-m", "experiments"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=True).stdout

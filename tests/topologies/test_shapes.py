@@ -44,6 +44,7 @@ def test_other_shapes_and_types_are_found(wrong):
         checked(ScheduleLike.weights, lambda key: wrong)(0)
 
 
+@pytest.mark.slow
 def test_the_packages_need_neither_jaxtyping_nor_beartype():
     block = "import sys; sys.modules.update(jaxtyping=None, beartype=None); "
     use = "import topologies; topologies.conditions(topologies.LinkFailure(topologies.Static(topologies.ring(4)), 0.1))"

@@ -46,6 +46,7 @@ def imbalance(running, gradients):
     return abs(total - gradients.sum(axis=0)).max() / abs(gradients).max()
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     compute=st.sampled_from([1.0, (0.5, 1.5), [1.0] * 7 + [10.0]]),
@@ -185,7 +186,8 @@ def test_a_neighbour_counts_with_its_start_until_it_is_heard():
     np.testing.assert_allclose(running.state.w, point, rtol=1e-15)
 
 
-@pytest.mark.parametrize("regularizer", [pytest.param(None, marks=pytest.mark.slow), consensus.L2(0.1)], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("regularizer", [None, consensus.L2(0.1)], ids=str)
 def test_partial_linearization_of_a_linear_model_ends_at_the_optimum(regularizer):
     whole = problem(regularizer=regularizer)
     solver = ASYSONATA(PartialLinearization(0.3), 0.2)
@@ -218,6 +220,7 @@ def test_a_local_solver_of_ones_own_is_called():
     np.testing.assert_allclose(*ends, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_weights_of_ones_own_on_two_graphs():
     """R's arcs lead from agent 0 to all, those of C from all to agent 0."""
     out, back = np.eye(AGENTS), np.eye(AGENTS)

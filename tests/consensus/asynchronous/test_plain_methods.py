@@ -39,6 +39,7 @@ def test_dgd_ends_where_rounds_end_whatever_the_delays():
         np.testing.assert_allclose(result.w, rounds.w, atol=1e-8)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(delay=st.sampled_from([0.0, (0.0, 10.0)]), loss=st.floats(0, 0.6), seed=st.integers(0, 100))
 def test_masses_are_kept_at_every_event(delay, loss, seed):

@@ -27,6 +27,7 @@ def done(tmp_path_factory):
     return run(config(folder, TEXT)), folder / "out"
 
 
+@pytest.mark.slow
 def test_a_file_says_what_the_same_lines_of_python_do(done):
     data = consensus.datasets.split(*consensus.datasets.load("diabetes"), seed=3)
     shards = consensus.partition(data.X, data.y, agents=8, scheme="sorted", seed=3)

@@ -53,6 +53,7 @@ def read(tmp_path, monkeypatch):
     return written
 
 
+@pytest.mark.slow
 def test_a_file_does_what_the_same_lines_of_python_do_and_nothing_twice(read, monkeypatch):
     found = study(read())
     assert found.table().columns.tolist() == ["ring", "erdos_renyi, probability = 0.6"]

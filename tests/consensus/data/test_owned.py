@@ -200,6 +200,7 @@ print(resident() - before, shards.features.nbytes + shards.targets.nbytes + shar
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads resident memory where Linux has it")
 def test_padding_to_a_large_owner_elsewhere_takes_no_memory():
     """An owner of 5 rows beside one of 5 million: what its rank touches, of 200 MB of features, targets and weights."""

@@ -86,6 +86,7 @@ def test_costs_gradients_and_bounds_are_those_of_dense_features(loss, bias):
     close(rows[1].diagonal(weights), right[1].diagonal(weights))
 
 
+@pytest.mark.slow
 def test_least_and_largest_curvature_whatever_their_order():
     wide = sp.random_array((1300, 1200), density=0.01, random_state=RNG, format="csr")
     for features, m in ((wide, 1200), (wide[:, :700], 700)):
@@ -462,6 +463,7 @@ def test_each_rank_of_owners_has_the_bits_of_one_process(files):
         assert_array_equal(owned.pipeline.scale, alone.pipeline.scale)
 
 
+@pytest.mark.slow
 def test_owned_files_train_test_and_predict(files):
     owned = own(files, classification=True, test_size=0.2)
     linear = consensus.Problem(consensus.Linear(9), consensus.LogisticLoss(), owned.shards, consensus.L2(0.1))

@@ -13,6 +13,8 @@ from consensus.step_sizes import TorchSchedule
 torch = pytest.importorskip("torch")
 from torch import nn, optim  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 ROUNDS, ALONE = 60, topologies.Static(nx.empty_graph(1))
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((30, 4)), RNG.standard_normal((30, 3))
@@ -90,7 +92,6 @@ def test_vectors_have_a_step_and_a_rule_of_their_own(monkeypatch):
     np.testing.assert_allclose(found, trained(own, [optim.Muon(matrices, lr=0.02), adamw]), rtol=0, atol=1e-12)
 
 
-@pytest.mark.slow
 def test_vectors_may_decay_by_names(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
     own = module()

@@ -71,6 +71,7 @@ def test_diloco_on_the_complete_graph_has_pytorch_s_outer_optimiser_of_a_server(
     np.testing.assert_allclose(result.w, np.tile(o.numpy(), (AGENTS, 1)), **CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "network"), in_turn([NoLoCo, DiLoCo], ["pairs on a ring", "ring"], every=3))
 def test_agents_stay_together_though_their_labels_differ(method, network):
     """The worst agent's error is within two points of the mean's."""

@@ -64,11 +64,13 @@ def test_the_runs_compared_are_worth_comparing(references):
         assert agreed or not np.array_equal(result.w[0], result.w[1]), name
 
 
+@pytest.mark.slow
 def test_threads_inside_a_worker(references, forked):
     for name in ("NEXT blocks, periodic, unequal", "a larger network to train"):
         assert_same(CASES[name].run(engine=Processes(2, cores=2)), references[name], name)
 
 
+@pytest.mark.slow
 def test_a_run_leaves_the_problem_as_it_was(forked):
     case = CASES["NEXT partial logistic L1, random, unequal"]
     before = [array.copy() for array in (case.problem.shards.features, case.problem.weights)]

@@ -38,7 +38,8 @@ def nobody_stays(monkeypatch):
     assert workers() == []
 
 
-@pytest.mark.parametrize("start", ["forked", pytest.param("spawned", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["forked", "spawned"])
 def test_one_run_after_another_has_the_bits_of_one_process(start, request, tmp_path):
     if start == "forked":
         request.getfixturevalue("forked")
@@ -62,6 +63,7 @@ def test_problems_of_any_number_of_agents(agents, forked):
             assert len(workers()) >= min(3, count)
 
 
+@pytest.mark.slow
 def test_workers_hold_no_memory_of_earlier_runs(forked):
     held = []
     with Processes(2) as engine:
@@ -137,6 +139,7 @@ def test_workers_that_hang_are_replaced(plain, forked, monkeypatch):
         assert_same(plain.run(engine=engine), plain.run())
 
 
+@pytest.mark.slow
 def test_a_run_inside_a_run_has_workers_of_its_own(plain, forked):
     inner, both = [], []
 
@@ -151,6 +154,7 @@ def test_a_run_inside_a_run_has_workers_of_its_own(plain, forked):
     assert set(both) == {4}
 
 
+@pytest.mark.slow
 def test_a_copy_of_this_process_has_workers_of_its_own(plain, forked):
     ours, theirs = multiprocessing.Pipe()
 
@@ -181,6 +185,7 @@ def test_every_run_warns(plain, forked):
                 plain._replace(solver=Warns(0.02)).run(engine=engine)
 
 
+@pytest.mark.slow
 def test_a_block_is_entered_once_at_a_time_and_may_be_entered_again(plain, forked):
     engine = Processes(2)
     for _ in range(2):

@@ -76,6 +76,7 @@ def test_ranks_do_the_same_and_the_first_alone_calls(kind, ranks, references, tm
     assert seconds[-2] < 0.3 <= seconds[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_time_budget_ends_at_the_first_recorded_round_past_it(engine, forked, tmp_path):
     case, options = engine_cases.slow(0.02, record_every=3), {"engine": ENGINES[engine], "checkpoint": tmp_path / "run.ckpt"}

@@ -51,6 +51,7 @@ def test_ranks_save_and_resume_the_same(kind, checkpoints, references, tmp_path)
         assert_same(read(tmp_path / "resumed" / f"{name}.npz"), references[name], name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "at"), in_turn(ENGINES, [1, 4, 9]))
 def test_ctrl_c_says_how_to_go_on(engine, at, forked, tmp_path):
     uninterrupted = SAVED["functions, tracking"]._replace(solver=engine_cases.CtrlC(0.02))
@@ -71,6 +72,7 @@ def test_ctrl_c_without_a_checkpoint():
         case.run()
 
 
+@pytest.mark.slow
 def test_a_run_may_be_stopped_again_and_again(references, tmp_path):
     case, path = SAVED["NEXT partial logistic L1"], tmp_path / "run.ckpt"
     case.run(rounds=1, checkpoint=path)
@@ -129,6 +131,7 @@ def test_recording_at_other_rounds_does_not_change_the_iterates(references, tmp_
     np.testing.assert_array_equal(result.w, references["NEXT blocks"].w)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_nested_state_is_saved_under_dotted_names(engine, references, forked, tmp_path):
     case, path, given = SAVED["functions, a nested state"], tmp_path / "run.ckpt", {"engine": ENGINES[engine]}

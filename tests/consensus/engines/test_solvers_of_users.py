@@ -29,6 +29,7 @@ def test_workers_see_the_problem_that_one_process_sees(name, forked):
         assert not {key for key in expected if not equal(seen[key], expected[key])}
 
 
+@pytest.mark.slow
 def test_unequal_shards_keep_their_sizes_in_workers(forked):
     problem = user_cases.PROBLEMS["unequal"]
     assert len(set(problem.shards.sizes.tolist())) > 3

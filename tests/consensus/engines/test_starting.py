@@ -71,6 +71,7 @@ def test_ctrl_c_between_the_making_of_the_lock_and_its_registration_leaves_none(
     gc.collect()  # the lock's own end; the fixture looks for what is left
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_be_started_takes_the_others_along(case, mark, monkeypatch):
     context = multiprocessing.get_context("spawn")
     begin, started = context.Process.start, []

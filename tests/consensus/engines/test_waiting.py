@@ -147,6 +147,7 @@ class SlowToSave(Solver):
         return Heavy(state.round + 1, *network.mix(state.round, state.w), state.agents)
 
 
+@pytest.mark.slow
 def test_states_may_come_in_any_order(forked, mark, tmp_path):
     case = engine_cases.special()["a start for each agent"]._replace(solver=SlowToSave())
     result = case.run(engine=Processes(3), rounds=3, every=1, checkpoint=tmp_path / "run.ckpt")

@@ -139,6 +139,7 @@ def main():
             KERNELS["mixed"](*given, out=like)
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="pages are protected by mprotect")
 def test_kernels_read_and_write_their_arrays_alone():

@@ -59,6 +59,7 @@ def test_values_and_derivatives_are_those_of_pytorch(options):
         np.testing.assert_allclose(loss.curvature(logits[m : m + 1], d[m : m + 1])[0], hessian, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS[::5], ids=lambda options: repr(CrossEntropy(**options)))
 def test_it_keeps_the_contract_of_losses(options):
     labels = [0, 3, 1, 2, 3] if options["ignore_index"] is None else [0, options["ignore_index"], 1, 2, 3]
@@ -80,6 +81,7 @@ def test_agents_costs_add_up_to_pytorchs_mean_over_the_pooled_data(options, sche
     np.testing.assert_allclose(problem.total_gradient(point), w.grad, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("solver", "regularizer"),
     in_turn(

@@ -157,6 +157,7 @@ def test_columns_of_the_jacobian_are_those_of_the_whole():
     np.testing.assert_array_equal(linearize(model, w, x)[1].jacobian(some), model.jacobian(w, x)[..., some])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [NEXT(PartialLinearization(0.5), 0.5), AdaptiveNEXT(), GradientTracking(1.0)], ids=str)
 def test_it_learns_digits_over_a_network(solver):
     X, y = consensus.datasets.load("digits")

@@ -109,6 +109,7 @@ def test_a_linearization_serves_products_in_any_order(model):
             np.testing.assert_array_equal(found, model.jacobian(w, x)[..., some])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "large",
     [Linear(40), Linear(40, outputs=7, bias=False), MLP([13, 20, 1]), MLP([30, 50, 40, 10], "relu"), ResNet(13, 20, 6, 3)],
@@ -172,6 +173,7 @@ def test_random_starts_are_normal_with_the_variance_of_glorot_and_he(activation)
     assert start.size == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [MLP([3, 8, 5, 2]), MLP([3, 9, 1]), ResNet(3, 5, 3, 2), ResNet(3, 6, 2, 1), Linear(3, 2, bias=False)], ids=str
 )

@@ -26,6 +26,7 @@ def in_torch(model, w, x, u):
     return outputs.detach().numpy(), w.grad.numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [ResNet(5, 7, 6, 2), ResNet(3, 8, 4, 1, 0.6, "relu"), ResNet(2, 5, 33, 3, None, "softplus"), ResNet(4, 6, 1024, 2)],

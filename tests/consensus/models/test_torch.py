@@ -103,6 +103,7 @@ PLACED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-12)])
 @pytest.mark.parametrize(("module", "loss"), in_turn(PLACED, [consensus.CrossEntropy(), consensus.SquaredLoss()]))
 def test_gradients_do_not_depend_on_who_shares_a_call(module, loss, dtype, tolerance):

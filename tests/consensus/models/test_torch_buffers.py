@@ -12,6 +12,8 @@ from consensus.engines import Processes
 from consensus.models import Torch
 from consensus.solvers import DGD, GradientTracking, QGDSGDm
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 nn = torch.nn
 RING = topologies.ring(4)
@@ -116,7 +118,7 @@ def momentum(w, gradients, alpha, rounds):
     return w
 
 
-@pytest.mark.parametrize("module", [pytest.param(cnn, marks=pytest.mark.slow), mlp])
+@pytest.mark.parametrize("module", [cnn, mlp])
 @pytest.mark.parametrize(("solver", "loop"), [(DGD, descent), (GradientTracking, tracking), (QGDSGDm, momentum)])
 @pytest.mark.parametrize("batch", [3, None])
 @pytest.mark.filterwarnings("ignore:.* has no batch, and gradients of all samples")
@@ -230,7 +232,7 @@ def test_metrics_are_those_of_the_users_module_in_evaluation_mode(module, dtype)
         np.testing.assert_array_equal(average.history[name] - kept.history[name], 6 * size * rows * points_of_a_row)
 
 
-@pytest.mark.parametrize("workers", [(), pytest.param((1, 2, 3), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [(), (1, 2, 3)])
 @pytest.mark.parametrize("buffers", ["average", "keep"])
 def test_the_same_on_every_engine_and_after_a_checkpoint(buffers, workers, tmp_path):
     p, solver, path = problem(dtype=np.float32, buffers=buffers), GradientTracking(0.1, batch=3), tmp_path / "run.npz"

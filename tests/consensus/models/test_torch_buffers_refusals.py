@@ -53,6 +53,7 @@ def test_solvers_that_need_one_function_are_refused_by_name(solver):
         consensus.solve(problem(), RING, solver, rounds=1)
 
 
+@pytest.mark.slow
 def test_solvers_of_gradients_alone_descend():
     for solver in (NEXT(FullLinearization(4.0), 0.3, batch=3), Gossip(DGD(0.1), 2), GradientTracking(0.1, order="cta")):
         objective = consensus.solve(problem(), RING, solver, rounds=30, record_every=10).history["objective"]
@@ -98,6 +99,7 @@ def test_batches_are_normalised_by_the_samples_with_weight_alone():
     np.testing.assert_array_equal(sampled.gradient(w), p.gradient(w, holes))
 
 
+@pytest.mark.slow
 def test_other_normalisation_and_frozen_layers_have_no_buffers():
     torch.manual_seed(0)  # layers whose variance is tiny at the points drawn are curved at the scale of differences
     layers = nn.GroupNorm(2, 4), nn.LayerNorm(4), nn.BatchNorm1d(4).eval()

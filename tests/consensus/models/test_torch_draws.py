@@ -17,6 +17,8 @@ from consensus.problems.batch import NumberedBatch
 from consensus.solvers import DGD, GTSARAH, GTVR, NEXT, AdaptiveNEXT, GradientTracking, TreeLBFGS
 from consensus.surrogates import PartialLinearization
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 nn = torch.nn
 checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
@@ -59,7 +61,7 @@ def problem(module=cnn, seed=3, dtype=np.float32, agents=4):
     return consensus.Problem(Torch(module, seed=seed), consensus.CrossEntropy(), shards, consensus.L2(1e-3))
 
 
-OTHERS = [pytest.param(module, (1, 2, 3), marks=pytest.mark.slow) for module in (cnn, mlp, Recurrent)]
+OTHERS = [(module, (1, 2, 3)) for module in (cnn, mlp, Recurrent)]
 
 
 @pytest.mark.parametrize(("module", "counts"), [(cnn, ()), *OTHERS])

@@ -97,6 +97,7 @@ def problem(module, collate, kind=Texts, chunk=6):
     return LazyProblem(Torch(module, seed=3), consensus.CrossEntropy(), shards, consensus.L2(1e-3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "collate", "kind"),
     [(made(Means), padded, Texts), (made(Recurrent), with_lengths, Columns), (made(Means, 0.4), padded, Columns)],
@@ -145,6 +146,7 @@ def test_the_same_on_workers(module, collate):
     frameworks.assert_close(other, one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "collate"), CASES)
 def test_the_same_in_blocks_and_after_a_checkpoint(module, collate, tmp_path):
     p, solver, path = problem(module, collate), GradientTracking(0.1, batch=4), tmp_path / "run.npz"
@@ -272,6 +274,7 @@ def test_augmentation_by_chance_is_noticed(chance, own):
     torch.set_rng_state(before)
 
 
+@pytest.mark.slow
 def test_items_that_are_drawn_under_their_own_seed_are_the_same_whenever_they_are_read():
     with torch.random.fork_rng(devices=[]):
         shards = LazyShards.from_list([Augmented(0.5, seeded=True), Augmented(0.5, seeded=True)])

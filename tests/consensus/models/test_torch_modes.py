@@ -233,6 +233,7 @@ def functional_norm(self, x):
     return self.head(F.embedding((x[:, 0] > 0).long(), self.table, max_norm=9.0))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
     ("make", "message", "mended"),

@@ -202,6 +202,7 @@ def test_a_bar_of_counts_has_whole_numbers(values, whole):
     assert (ticks == np.rint(ticks)).all() == whole
 
 
+@pytest.mark.slow
 def test_four_hundred_agents_are_distinguishable():
     ax = drawn(plotting.topology(topologies.random_geometric(400, 0.09, seed=0)))
     nodes = ax.collections[-1]

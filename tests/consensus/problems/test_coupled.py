@@ -108,6 +108,7 @@ def test_solvers_of_costs_given_by_functions_find_the_same_multipliers(solver, i
     assert np.allclose(result.mean, wanted, rtol=0, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_functions_for_cvxpy_have_the_minimisers_of_the_pooled_program():
     weights = np.array([1.0, 2.0, 3.0])
     costs = [lambda x, w=w: (-w * cp.sum(cp.log(x)), [x <= 0.4]) for w in weights]

@@ -266,6 +266,7 @@ def test_agents_that_wake_take_gradients_of_batches():
         np.testing.assert_array_equal(other, one)
 
 
+@pytest.mark.slow
 def test_the_default_solver_learns_curvature_from_gradients():
     problem = lazy(model=consensus.Linear(4), regularizer=L2)
     found = consensus.solve(problem, RING, AdaptiveNEXT(), rounds=60).history

@@ -123,6 +123,7 @@ def test_a_batch_s_gradient_is_that_of_a_problem_with_these_samples_alone(name):
             np.testing.assert_allclose(gradient[agent], expected, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replacement", [False, True])
 def test_the_expectation_is_the_whole_gradient(replacement):
     p, w = problem(), RNG.standard_normal((4, 5))

@@ -53,6 +53,7 @@ def parts_of(shape, outputs=2, sizes=SIZES):
     return [(RNG.standard_normal((size, *shape)), RNG.standard_normal((size, outputs))) for size in sizes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_sums_of_parts_are_those_of_one_pass(name):
     make, shape = MODELS[name]
@@ -74,6 +75,7 @@ def test_sums_of_parts_are_those_of_one_pass(name):
     assert_allclose(found, right, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_runs_of_parts_have_equal_bits_on_all_engines(forked):
     shards = consensus.Shards.from_list(parts_of((6,)))
     problem = consensus.Problem(consensus.MLP([6, 5, 2]), consensus.SquaredLoss(), shards, micro_batch=4)

@@ -15,6 +15,7 @@ def samples():
     return X, (X[:, 0] + rng.standard_normal(len(X), dtype="float32") > 0).astype("float32")
 
 
+@pytest.mark.slow
 def test_objectives_of_millions_of_samples(samples):
     X, Y = samples
     shards, z, d = consensus.partition(X, Y, agents=1), X[:, 0] * W[0].astype(float) + W[1].astype(float), Y.astype(float)
@@ -26,6 +27,7 @@ def test_objectives_of_millions_of_samples(samples):
         assert consensus.Problem(consensus.Linear(1), loss, shards).objective(W) == pytest.approx(right, rel=5e-7)
 
 
+@pytest.mark.slow
 def test_a_network_without_a_kernel(samples):
     X, Y = samples
     problem = consensus.Problem(consensus.MLP([1, 2, 1]), consensus.SquaredLoss(), consensus.partition(X, Y, agents=1))

@@ -124,6 +124,7 @@ def test_a_row_of_a_torch_module_is_one_pass():
     assert calls == gradient
 
 
+@pytest.mark.slow
 def test_a_row_of_a_jax_function_is_one_pass():
     jax = pytest.importorskip("jax")
     calls = []

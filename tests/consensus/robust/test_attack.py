@@ -137,6 +137,7 @@ def excess(attack, rule, scheme="iid"):
     return np.mean([objective(result.w[i]) for i in OTHERS]) / least - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_with_three_byzantine_agents_of_twenty_robust_methods_stay_within_a_twentieth_of_the_honest_optimum(attack):
     found = {rule.__name__: excess(attack, rule) for rule in RULES}

@@ -115,6 +115,7 @@ def test_bucketing_averages_random_messages_and_leaves_the_own_row(rule, name, s
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 def test_means_of_buckets_have_the_variance_of_samples_without_replacement(size):
     agents = 13  # of whom everyone hears twelve

@@ -71,6 +71,7 @@ def test_messages_travel_along_pairs_with_weights_only():
     assert result.history["floats"][-1] == 10 * 2 * (GRAPH.number_of_edges() - 1) * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "regularizer"), [("logistic", consensus.L2(0.05)), ("squared", consensus.L1(0.05))])
 def test_cvxpy_finds_the_same_models(loss, regularizer):
     p, weights, strength = problem(loss, regularizer, scheme="sizes"), similarities(1), 0.2

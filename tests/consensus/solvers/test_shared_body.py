@@ -130,6 +130,7 @@ class Net(nn.Module):
         return self.head(self.body(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buffers", ["average", "keep"])
 def test_a_module_of_pytorch_has_heads_by_name(buffers):
     X, y = data()

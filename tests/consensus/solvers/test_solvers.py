@@ -114,6 +114,7 @@ TROUBLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "solver"), in_turn(TROUBLES, [SONATA(PARTIAL, 0.15), NEXT(FULL, 0.15), GradientTracking(0.05)], every=3), ids=str
 )
@@ -121,6 +122,7 @@ def test_failing_networks_reach_the_optimum(solver, name):
     reaches_the_optimum(problem("squared", L2, scheme="iid"), TROUBLES[name], solver)
 
 
+@pytest.mark.slow
 def test_dgd_ends_in_its_known_neighbourhood_and_no_nearer():
     """With a constant step DGD's limit solves (I - W) X + alpha G(X) = 0, a linear system for the squared loss."""
     p, schedule = quadratic(8), NETWORKS["ring of 8"]

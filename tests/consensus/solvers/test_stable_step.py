@@ -158,6 +158,7 @@ def test_the_default_step_of_gradient_tracking_is_below_the_edge_and_not_far_bel
 LAZY = topologies.Static(nx.path_graph(AGENTS), weights=topologies.lazy(topologies.metropolis))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [solvers.NIDS, solvers.ExactDiffusion, solvers.D2, solvers.ProxSkip, solvers.LED])
 def test_steps_below_two_over_the_lipschitz_constant_are_stable_on_every_network(kind):
     """As their docstrings say, whose default is half of that, LED's 0.9 of the half."""

@@ -42,6 +42,7 @@ def test_the_optimum_of_convex_problems(solver, loss):
     assert np.diff(result.history["objective"]).max() <= 1e-15
 
 
+@pytest.mark.slow
 def test_lbfgs_takes_as_many_evaluations_as_scipys():
     p, start = problem("squared", consensus.L2(1e-3), MLP), MLP.init(np.random.default_rng(1))
     least, values = by_scipy(p, start)
@@ -64,6 +65,7 @@ def test_the_two_loop_recursion_is_the_bfgs_update_of_a_multiple_of_the_identity
     np.testing.assert_allclose(times_inverse(steps, changes, 4, v), H @ v, rtol=1e-11)
 
 
+@pytest.mark.slow
 @BOTH
 def test_what_was_sent_sums_to_what_is_known_to_the_bit_and_rounding_is_small(solver):
     """It moves TreeLBFGS's gradient by 2% of the last one's norm, TreeNewton's by less than a fifth of its own."""
@@ -125,6 +127,7 @@ def test_newton_rejects_many_parameters_and_names_what_takes_them():
         TreeNewton(columns=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 def test_a_start_from_which_the_first_steps_fail(solver):
     """Values that overflow are refused, and the run goes on."""

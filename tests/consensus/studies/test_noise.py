@@ -60,6 +60,7 @@ def test_the_sum_over_agents_walks_at_random_by_the_weights_of_others():
         assert abs(total.var() / (rounds * 6 * (2 / 3) ** 2 * deviation**2) - 1) < 0.05
 
 
+@pytest.mark.slow
 def test_tracking_does_not_come_back_and_dgd_does():
     """The trackers' sum is off for good: the mean goes on drifting, while that of DGD stays near the optimum."""
     off = {}

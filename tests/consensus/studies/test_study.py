@@ -42,6 +42,7 @@ def outcome(objective, exchanges=None, failed=False):
     return Outcome(history, len(objective) - 1, "", failed, None)
 
 
+@pytest.mark.slow
 def test_it_tunes_on_other_seeds_until_the_best_is_inside_and_does_nothing_twice(tmp_path, monkeypatch):
     made = study(tmp_path).run(progress=False)
     table, grids, runs = made.table(), made.grids(), made.runs().reset_index()
@@ -198,6 +199,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
         study(tmp_path / "none", solvers={"EXTRA": EXTRA()}).table()
 
 
+@pytest.mark.slow
 def test_figures_and_reference(tmp_path):
     made = study(
         tmp_path, over={"graph": ["ring", "star"]}, solvers={"EXTRA": EXTRA(), "DGD": DGD(0.02)}, reference=lambda problem: 0.0

@@ -28,6 +28,7 @@ def columns(path):
     return dict(zip(header, np.array(rows, dtype=float).T, strict=True))
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_else(page):
     assert page.count(get_plotlyjs()) == 1
     rest = page.replace(get_plotlyjs(), "")
@@ -117,6 +118,7 @@ def test_text_is_escaped(page):
     assert "Environment of the runs: the same in all" in reader.cells
 
 
+@pytest.mark.slow
 def test_one_experiment_s_folder_gets_its_own_page(folder, page):
     report.main([str(folder / "trial")])
     assert (folder / "trial" / "report.html").read_text() == page

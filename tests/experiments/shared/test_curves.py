@@ -59,6 +59,7 @@ def test_tick_labels_do_not_overlap(drawn, last):
     assert all(left[1] < right[0] for left, right in itertools.pairwise(boxes))
 
 
+@pytest.mark.slow
 def test_fonts_are_truetype(drawn):
     file = io.BytesIO()
     drawn(30)[0].savefig(file, format="pdf")

@@ -9,6 +9,8 @@ from consensus.models import linearize
 from experiments import tangent
 from experiments.shared import quadratics
 
+pytestmark = pytest.mark.slow
+
 D = 12
 B = quadratics.matrix(D, seed=0)
 

@@ -56,6 +56,7 @@ def test_the_end_of_what_a_solver_takes_is_no_edge():
     assert tuning.grids(found, families, merits, COLUMNS).rows[0][2:] == ("axis 0 1", "axis 0 0.125 0.25 0.5 1", "yes")
 
 
+@pytest.mark.slow
 def test_a_best_at_the_edge_is_reported(monkeypatch, capsys):
     """Of tracking on small data the quicker step is the larger, and the grid may grow but twice."""
     monkeypatch.setattr(tuning, "MOST", 2)

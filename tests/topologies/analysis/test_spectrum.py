@@ -43,6 +43,7 @@ def test_gaps_in_closed_form(graph, expected):
     assert gap(graph) == near(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("matrix", "expected"),
     [

@@ -8,7 +8,6 @@ import signal
 
 import numpy as np
 import pytest
-from turns import with_slow
 
 import consensus
 from consensus.centralized import FedAvg, LayerParallel, SynchronousSGD, solve
@@ -16,7 +15,7 @@ from consensus.model_parallel.slab import SlabWork
 from consensus.models import ResNet
 from tests.helpers.slabs import Given, allowed
 
-pytestmark = pytest.mark.usefixtures("forked", "pids")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked", "pids")]
 GIVEN = Given.drawn(ResNet(5, 6, 32, 2, step=0.05))
 
 
@@ -28,7 +27,6 @@ def near(found, wanted, digits=1e-13):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=digits * np.abs(wanted).max())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "softplus", "quadratic"])
 @pytest.mark.parametrize(("workers", "coarsening"), [(1, 4), (2, 4), (4, 2)])
 def test_two_levels_are_exact_after_half_as_many_iterations_as_corners(activation, workers, coarsening):
@@ -43,7 +41,7 @@ def test_two_levels_are_exact_after_half_as_many_iterations_as_corners(activatio
             assert relative(split.gradient(*given[1:]), model.vjp(*given[1:])) > 1e-12
 
 
-@pytest.mark.parametrize("levels", with_slow([2, 3, 4], 3, 4))
+@pytest.mark.parametrize("levels", [2, 3, 4])
 def test_after_layers_over_coarsening_iterations_it_replaces_the_network(levels):
     model = ResNet(3, 4, 16, 2)
     with LayerParallel(model, 2, 2, levels=levels, iterations=8) as split:
@@ -108,7 +106,6 @@ def test_a_smooth_network_reduces_residuals_in_proportion_to_its_depth():
     np.testing.assert_allclose(np.divide(rates[1:], rates[:-1]), 2, rtol=0.1)
 
 
-@pytest.mark.slow
 def test_a_thousand_layers():
     given = Given.drawn(ResNet(6, 8, 1024, 3), rough=0)
     wanted = given.model.vjp(*given[1:])
@@ -135,7 +132,6 @@ def test_neighbours_alone_send_states_once_a_level_and_iteration(workers, levels
         assert messages == 2 * (workers - 1) * work.messages(cold=False)
 
 
-@pytest.mark.slow
 def test_simultaneous_training_follows_exact_training():
     """One iteration a step, from the states of the step before: the gradient where training ends is within 2%."""
     network, rng = ResNet(3, 4, 32, 1), np.random.default_rng(2)
@@ -173,7 +169,6 @@ def test_states_of_samples_seen_in_the_last_call_alone_are_kept():
         np.testing.assert_array_equal(split.residuals.forward, cold)  # forgotten: it starts anew, with the same bits
 
 
-@pytest.mark.slow
 def test_a_dead_slab_is_named_and_nothing_is_left(pids):
     model = LayerParallel(GIVEN.model, 2, 4)
     expected = model.gradient(*GIVEN[1:])

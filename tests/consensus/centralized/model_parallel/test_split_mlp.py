@@ -24,6 +24,7 @@ def assert_equals(model, plain, tolerance=1e-13):
     np.testing.assert_allclose(model.vjp(W, X, U), plain.vjp(W, X, U), rtol=1e-12, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "activation"), [(1, "tanh"), (3, "relu"), (3, "sigmoid"), (7, "quadratic")])
 def test_its_numbers_are_those_of_mlp(workers, activation):
     plain = MLP(WIDTHS, activation)
@@ -55,6 +56,7 @@ def test_more_samples_than_pass_at_a_time(monkeypatch):
         assert model.predict(W.astype("f4"), X.astype("f4")).dtype == np.float32
 
 
+@pytest.mark.slow
 def test_it_trains_as_an_mlp_does(problem, start):
     def trained(model):
         other = consensus.Problem(model, problem.loss, problem.shards, problem.regularizer)
@@ -64,6 +66,7 @@ def test_it_trains_as_an_mlp_does(problem, start):
         np.testing.assert_allclose(trained(model), trained(problem.model), rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_model_and_a_dead_one_is_an_error(pids):
     model = SplitMLP(WIDTHS, 2)
     expected = model.predict(W, X)

@@ -12,7 +12,7 @@ from consensus.centralized import FedAvg, ShardedMLP, SplitMLP, solve
 from consensus.model_parallel.costs import Sent, maps_of
 from consensus.models import MLP
 
-pytestmark = pytest.mark.usefixtures("forked", "pids")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked", "pids")]
 WIDTHS = [8, 16, 24, 8]
 PLAIN = MLP(WIDTHS)
 _rng = np.random.default_rng(0)
@@ -48,7 +48,6 @@ def test_messages_that_do_not_fit_in_pipes(monkeypatch):
         np.testing.assert_allclose(split.predict(w, x), model.predict(w, x), rtol=0, atol=1e-12)
 
 
-@pytest.mark.slow
 def test_it_trains_as_an_mlp_does():
     x = np.random.default_rng(0).standard_normal((40, 4))
     shards = consensus.partition(x, np.tanh(x[:, :2]), agents=2, seed=0)
@@ -61,7 +60,6 @@ def test_it_trains_as_an_mlp_does():
     assert repr(pickle.loads(pickle.dumps(model))) == "MLP([4, 8, 2], activation='tanh')"
 
 
-@pytest.mark.slow
 def test_a_dead_worker_is_an_error_and_the_next_call_starts_new_ones(pids):
     with SplitMLP(WIDTHS, 8, split="3d") as model:
         expected = model.predict(W, X)

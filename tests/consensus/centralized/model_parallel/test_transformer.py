@@ -98,6 +98,7 @@ def test_what_is_no_grid_is_refused_by_name():
         copy.deepcopy(block)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked", "pids")
 @pytest.mark.parametrize(("split", "workers"), [("1d", 2), ("2d", 4), ("3d", 8)])
 def test_worker_processes_find_the_same(split, workers):

@@ -19,7 +19,7 @@ from consensus.workers.blocks import blocks_by_load
 from consensus.workers.shared_memory import SharedArray
 from consensus.workers.waiting import Locks
 
-pytestmark = pytest.mark.usefixtures("forked")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 SEEDED = DownpourSGD(3, fetch=2, push=3, shards=2, seed=7, learning_rate=0.1, batch=12)
 
 

@@ -111,6 +111,7 @@ def test_and_one_over_dask(deadly, start, tmp_path):
         ends_with_a_checkpoint(deadly, start, system, tmp_path / "run", "a worker of Dask's died with its part of the data")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_left")
 def test_and_a_federated_run_of_a_split_network(problem, start, tmp_path, pids):
     def kill(seen):

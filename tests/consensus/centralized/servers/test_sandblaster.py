@@ -14,7 +14,7 @@ from consensus.centralized import SandblasterLBFGS, solve
 from consensus.servers.sandblaster import Portions, two_loops
 from consensus.workers.pool import WorkerDied
 
-pytestmark = pytest.mark.usefixtures("forked")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 SYSTEM = SandblasterLBFGS(2, portions=5, shards=2, memory=4)
 ROUNDS = 12
 
@@ -42,7 +42,6 @@ def test_the_direction_by_inner_products_is_that_of_the_two_loops():
     np.testing.assert_allclose(two_loops(basis @ basis.T) @ basis, -q, rtol=1e-10)
 
 
-@pytest.mark.slow
 def test_it_ends_where_scipys_ends_with_about_as_many_gradients(problem):
     line = consensus.Problem(consensus.Linear(3), problem.loss, problem.shards, problem.regularizer)
     start = np.full(4, 3.0)
@@ -66,7 +65,6 @@ def test_every_step_satisfies_the_strong_wolfe_conditions(problem, start, slope)
         assert abs(move @ slope(after)) <= 0.9 * abs(move @ slope(before))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_the_bits_do_not_depend_on_who_computes_what(problem, start, whole, replicas):
     run = solve(problem, SandblasterLBFGS(replicas, 5, 2, 4), rounds=ROUNDS, start=start)

@@ -22,6 +22,7 @@ def descended(problem, start, slope):
     return w
 
 
+@pytest.mark.slow
 def test_minibatch_steps_are_the_equation_with_any_number_of_workers(problem, start):
     one, *others = (solve(problem, SynchronousSGD(12, 0.3, 0.9, workers=k), rounds=ROUNDS, start=start) for k in (1, 2, 3))
     rule, w, v = Minibatches(2), start, 0

@@ -72,6 +72,7 @@ def powers(W, most):
     return np.array([np.linalg.matrix_power(W, k) for k in range(most + 1)]).swapaxes(0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "unit"), in_turn(EVERY, [FINE, PLAIN, COARSE]))
 def test_sums_are_kept_whatever_rounding_loses(name, unit):
     run, own = Run(EVERY[name]), draw(AGENTS, unit=unit)
@@ -166,7 +167,8 @@ def test_where_no_misfit_is_known_eight_exchanges_are_enough(name):
     assert not run.pace.balanced
 
 
-@pytest.mark.parametrize("name", with_slow(["static", "complete", "failing"], "complete", "failing"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["static", "complete", "failing"])
 def test_rounds_grow_while_one_agent_disagrees_in_all_eight_of_a_length(name):
     run, alone = Run(EVERY[name]), np.arange(AGENTS) != 2
     assert run.lengths(64, alone)[::8] == [*LENGTHS, 64]

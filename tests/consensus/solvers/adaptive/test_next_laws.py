@@ -92,6 +92,7 @@ def test_it_comes_back_to_a_stationary_agreement(name, schedule):
     np.testing.assert_allclose(state.w, everywhere, rtol=0, atol=near)
 
 
+@pytest.mark.slow
 def test_a_network_comes_back_to_its_minimum():
     """It has many minima; that it is not left for another says that only disagreement moves the agents."""
     p = problem("squared", consensus.L2(0.01), MLP)

@@ -46,6 +46,7 @@ def test_scikit_learns_optimum(name, schedule):
         np.testing.assert_array_equal(p.regularizer.prox(result.mean, 1e-6) == 0, optimum == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "schedule"), in_turn(["squared", "logistic", "huber", "classes"], NETWORKS, every=5))
 def test_scipys_optimum(loss, schedule):
     p = problem(loss, consensus.L2(0.01))
@@ -117,6 +118,7 @@ def test_a_network_ends_at_a_stationary_point(name):
         assert np.abs(approx_fprime(result.mean, p.objective, 1e-7)).max() < 2e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "schedule"), in_turn(NONCONVEX | LINEAR, NETWORKS, every=6))
 def test_the_objective_never_rises_above_its_start(name, schedule):
     p = problem(*(NONCONVEX | LINEAR)[name])
