@@ -3,8 +3,6 @@
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import monotonic
 from typing import Self
 
@@ -56,24 +54,6 @@ def of_run(shown: bool, rounds: int, name: str) -> tqdm | Lines:
     """Make the bar of a run, or lines of the log if it is to be shown and there is neither a terminal nor a notebook."""
     made = bar(shown, total=rounds, desc=name, unit="round")
     return Lines(rounds, name) if shown and made.disable else made
-
-
-@contextmanager
-def logged() -> Iterator[None]:
-    """Inside, write the package's log to standard error, unless that is a terminal, which has bars."""
-    if sys.stderr.isatty():
-        yield
-        return
-    logger, handler = logging.getLogger("consensus"), logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        logger.removeHandler(handler)
 
 
 def bar(shown: bool = True, **settings: object) -> tqdm:

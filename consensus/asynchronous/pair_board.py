@@ -9,8 +9,9 @@ import numpy as np
 
 from consensus.asynchronous.arcs import Arcs
 from consensus.asynchronous.board import Board
+from consensus.asynchronous.locks import Locks
 from consensus.workers.shared_memory import SharedArray
-from consensus.workers.waiting import Locks, Wait
+from consensus.workers.waiting import Wait
 
 _STOPPED = 1.0  # seconds after which the process that holds the lock of another's agent counts as stopped
 

@@ -27,7 +27,7 @@ from consensus.errors import WorkerError
 from consensus.observe import Gathered, Observer
 from consensus.workers.blocks import blocks_by_load
 from consensus.workers.exceptions import restored
-from consensus.workers.pool import process_group
+from consensus.workers.groups import process_group
 from consensus.workers.shared_memory import SharedArray, check_system
 from topologies import _names
 from topologies.schedules import ScheduleLike

@@ -9,8 +9,8 @@ from functools import partial
 
 import consensus
 from consensus import _checks
-from consensus._arrays.progress import logged
 from consensus.cli.config import Config, ConfigError
+from consensus.cli.log import logged
 from consensus.cli.peer import peer
 from consensus.cli.run import all_done, run
 from consensus.cli.study import study

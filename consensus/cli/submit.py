@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from consensus import _checks
-from consensus._arrays.progress import logged
 from consensus.cli.build import attempt
 from consensus.cli.config import Config
+from consensus.cli.log import logged
 from consensus.cli.run import Folder, all_done, begun, check, output, run
 from consensus.solve import ENGINES
 

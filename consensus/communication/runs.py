@@ -10,106 +10,26 @@ import numpy as np
 from consensus import _checks
 from consensus.communication.packed import PackedRows, check_dtype
 
-_RUN = 32  # integers that share a width,
-_WIDTH = 6  # which takes so many bits: 0 to 63
-_AS_THEY_ARE = 1  # the width, which no integers have, of a run of numbers in float64
-_LIMIT = 2.0**62  # integers are smaller in modulus
+RUN = 32  # integers that share a width,
+WIDTH = 6  # which takes so many bits: 0 to 63
 _MOST = 50  # 2^50 is the largest code of Runs
 
 
 def packed_bytes(codes: np.ndarray) -> np.ndarray:
-    """Return the sizes (n,) of the messages that :func:`pack` makes of the rows of ``codes`` (n, P).
+    """Return the sizes (n,) of messages with the rows of ``codes`` (n, P): the widths of runs, and their bits.
 
     Codes are integers below 2^62 in modulus, of any dtype. A row with a NaN, which only a diverging run has, counts as zeros.
     """
-    widths = _widths(codes)
-    runs = np.full(widths.shape[1], _RUN)
-    runs[-1:] -= -codes.shape[1] % _RUN
-    lengths: np.ndarray = -(-(widths @ runs + _WIDTH * widths.shape[1]) // 8)
+    widths = widths_of(codes)
+    runs = np.full(widths.shape[1], RUN)
+    runs[-1:] -= -codes.shape[1] % RUN
+    lengths: np.ndarray = -(-(widths @ runs + WIDTH * widths.shape[1]) // 8)
     return lengths
-
-
-def pack(codes: np.ndarray) -> bytes:
-    """Return a message with the integers ``codes`` (P,): the runs' widths, then each run in two's complement.
-
-    A run whose integers are at most m in modulus takes ``floor(log2 m) + 2`` bits an integer, none if all are zero. A run of
-    floats with a NaN, or with a number of 2^62 or more, which only a diverging run has, travels as it is, in float64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from consensus.communication.runs import pack, unpack
-    >>> unpack(pack(np.array([5, -3, 0, 100])), 4).tolist()
-    [5, -3, 0, 100]
-    """
-    runs = -(-len(codes) // _RUN)
-    padded = np.pad(codes, (0, -len(codes) % _RUN)).reshape(runs, _RUN)
-    fits = np.abs(padded) < _LIMIT if padded.dtype.kind == "f" else np.ones(padded.shape, bool)  # false for NaN
-    as_they_are = ~fits.all(axis=1)
-    widths = np.where(as_they_are, _AS_THEY_ARE, _widths(codes[None])[0])
-    words = np.where(fits, padded, 0).astype("<i8")
-    if as_they_are.any():
-        words[as_they_are] = padded[as_they_are].astype("<f8").view("<i8")
-    used = _used(widths, len(codes))
-    bits = np.unpackbits(words.view(np.uint8).reshape(runs, _RUN, 8)[..., : used.shape[2] // 8], axis=2, bitorder="little")
-    head = np.unpackbits(widths.astype(np.uint8)[:, None], axis=1, bitorder="little")[:, :_WIDTH]
-    return np.packbits(np.concatenate([head.ravel(), bits[used]]), bitorder="little").tobytes()
-
-
-def unpack(message: bytes | np.ndarray, count: int) -> np.ndarray:
-    """Return the ``count`` numbers of which :func:`pack` made the beginning of ``message``.
-
-    They are of int64, or of float64 if the numbers of a run travelled as they are.
-    """
-    widths, start = _read_widths(message, count), _WIDTH * -(-count // _RUN)
-    bits = np.unpackbits(np.frombuffer(message, np.uint8, length(message, count)), bitorder="little")
-    used, counted = _used(widths, count), _bits(widths)[:, None, None]
-    whole = np.zeros(used.shape, np.uint8)
-    whole[used] = bits[start : start + np.count_nonzero(used)]
-    sign = np.take_along_axis(whole, np.broadcast_to(np.maximum(counted - 1, 0), (*used.shape[:2], 1)), axis=2)
-    whole |= sign & (np.arange(used.shape[2]) >= counted)  # two's complement: the sign fills all higher bits
-    words = np.repeat(sign * np.uint8(255), 8, axis=2)
-    words[..., : used.shape[2] // 8] = np.packbits(whole, axis=2, bitorder="little")
-    codes, as_they_are = words.view("<i8")[..., 0], widths == _AS_THEY_ARE
-    if as_they_are.any():
-        codes = np.where(as_they_are[:, None], codes.view("<f8"), codes)
-    return codes.ravel()[:count]
-
-
-def length(message: bytes | np.ndarray, count: int) -> int:
-    """Return the size of the message with ``count`` numbers at the beginning of ``message``."""
-    bits = _bits(_read_widths(message, count)) * _RUN
-    last = int(bits[-1]) // _RUN * (-count % _RUN) if count else 0
-    return -(-(_WIDTH * len(bits) + int(bits.sum()) - last) // 8)
-
-
-def longest(count: int) -> int:
-    """Return the largest size of a message with ``count`` numbers."""
-    return -(-(_WIDTH * -(-count // _RUN) + 64 * count) // 8)
-
-
-def _read_widths(message: bytes | np.ndarray, count: int) -> np.ndarray:
-    """Return the widths (runs,) of a message with ``count`` numbers."""
-    runs = -(-count // _RUN)
-    head = np.unpackbits(np.frombuffer(message, np.uint8, -(-runs * _WIDTH // 8)), count=runs * _WIDTH, bitorder="little")
-    return np.packbits(head.reshape(runs, _WIDTH), axis=1, bitorder="little").ravel()
-
-
-def _bits(widths: np.ndarray) -> np.ndarray:
-    """Bits of a number in each run, of the ``widths`` in a message."""
-    return np.where(widths == _AS_THEY_ARE, 64, widths.astype(int))
-
-
-def _used(widths: np.ndarray, count: int) -> np.ndarray:
-    """Return a mask of the bits of ``count`` words that are in a message: (runs, 32, bits), whole bytes of the widest run."""
-    bits = _bits(widths)
-    among = np.arange(len(bits) * _RUN).reshape(-1, _RUN, 1) < count
-    return among & (np.arange(8 * -(-bits.max(initial=1) // 8)) < bits[:, None, None])
 
 
 @dataclass(frozen=True, eq=False)
 class Runs(PackedRows):
-    """Rows as whole multiples of units, in runs of 32 that share a width, as ``pack`` writes them.
+    """Rows as whole multiples of units, in runs of 32 that share a width.
 
     A row is divided into parts of equal length, each with a unit of its own. A message holds the packed multiples of each part
     and each unit: two bytes for the exponent of a power of two, another one as it is.
@@ -226,14 +146,14 @@ def _whole(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"i{dtype.itemsize}")
 
 
-def _widths(codes: np.ndarray) -> np.ndarray:
+def widths_of(codes: np.ndarray) -> np.ndarray:
     """Bits of an integer in each run of each row (n, runs)."""
     if not codes.shape[1]:
         return np.zeros((len(codes), 0), int)
     moduli = np.abs(codes)
     if moduli.dtype.kind == "i":  # the modulus of the least integer is none of its own type
         moduli = moduli.view(f"u{moduli.itemsize}")
-    largest = np.maximum.reduceat(moduli, np.arange(0, codes.shape[1], _RUN), axis=1)
+    largest = np.maximum.reduceat(moduli, np.arange(0, codes.shape[1], RUN), axis=1)
     if largest.dtype.kind == "f":
         largest = np.nan_to_num(largest, posinf=0)
     return np.where(largest > 0, np.frexp(largest)[1] + 1, 0)

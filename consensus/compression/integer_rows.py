@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus.communication import Codec
-from consensus.communication.runs import length, longest, pack, packed_bytes, unpack
+from consensus.communication.runs import packed_bytes
+from consensus.compression.packing import length, longest, pack, unpack
 
 
 @dataclass(frozen=True)
 class IntegerRows(Codec):
     """Writes rows of ``small``, then ``powers``, then ``floats`` numbers, then vectors of integers in few bits.
 
-    Each vector is written by itself, as ``pack`` of ``consensus.communication.runs`` does.
+    Each vector is written by itself, as ``pack`` of ``consensus.compression.packing`` does.
 
     Parameters
     ----------

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from consensus.communication.network import Network
+from consensus.deep.outer import OuterSolver, OuterState
 from consensus.directions import AdamW, Direction
 from consensus.problems import BaseProblem, Minibatches
-from consensus.solvers.direction import DirectionSolver, OuterState
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule
 
@@ -15,7 +13,7 @@ _ADAMW = AdamW()
 
 
 @dataclass(frozen=True, repr=False)
-class DiLoCo(DirectionSolver):
+class DiLoCo(OuterSolver):
     """Many local steps between two exchanges, then Nesterov's step along the way to their mixed ends.
 
     On the average form ``f_i = A g_i + r``, with M = 0 at first, every agent does H times, from x = w_i,
@@ -69,15 +67,10 @@ class DiLoCo(DirectionSolver):
     direction: Direction | None = _ADAMW
 
     needs = Needs(regularizer="smooth", mixing="symmetric")  # its momentum swings where eigenvalues are complex
-    exchanges_a_round = 1
-    sends = "x"
-
-    def init(self, problem: BaseProblem, w: np.ndarray) -> OuterState:
-        return OuterState(0, w, np.zeros_like(w), self._memory(problem, w))
 
     def step(self, problem: BaseProblem, network: Network, state: OuterState) -> OuterState:
-        n, w, m, memory = state
-        x, memory = self._local_steps(problem, w, memory, n * self.local_steps, self.local_steps)
+        n, w, m, _ = state
+        x, memory = self._walked(problem, state)
         (mixed,) = network.mix(n, x)
         d = w - mixed
         m = self.momentum * m + d

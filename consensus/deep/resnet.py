@@ -3,12 +3,11 @@
 import numpy as np
 
 from consensus import _checks
-from consensus.deep.resnet_linearized import ResidualLinearization
+from consensus.deep.resnet_linearized import ResidualLayers, ResidualLinearization
 from consensus.models.activations import ACTIVATIONS
-from consensus.models.layers import Layered
 
 
-class ResNet(Layered):
+class ResNet(ResidualLayers):
     """A residual network of fully connected layers: an ordinary differential equation, solved by forward Euler.
 
     With the activation s, L layers and the step h, from the features x to the outputs f,

@@ -4,7 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from consensus.models.layers import LayeredLinearization, ResidualLayers
+from consensus.models.layers import Layered, LayeredLinearization
+
+
+class ResidualLayers(Layered):
+    """Layers of which all but the first and the last add a step to their inputs."""
+
+    step: float
 
 
 class ResidualLinearization(LayeredLinearization):

@@ -35,7 +35,7 @@ from consensus.observe import Due, Gathered, Observer
 from consensus.observe.gather import NAMES, total
 from consensus.workers.blocks import blocks_by_load
 from consensus.workers.exceptions import parts_of, restored
-from consensus.workers.kept import KeptWorkers
+from consensus.workers.groups import KeptWorkers
 from consensus.workers.shared_memory import SharedArray, check_system, receive
 from consensus.workers.waiting import Aborted, Barrier, Usual, Wait, warn_late
 from topologies import _names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from consensus import _checks
 from consensus.frameworks.base import Framework
 from consensus.frameworks.jax_compiled import Compiled, Derivatives, Function, PyTree, loaded
-from consensus.models.layout import NamedArray, layout_of
+from consensus.models.layout import NamedArray
 from consensus.models.linear import method_of
 
 if TYPE_CHECKING:
@@ -264,3 +264,16 @@ def _device(name: str) -> Device:
         return loaded().devices(platform)[int(number or 0)]
     except (RuntimeError, IndexError, ValueError) as error:
         raise ValueError(f"device must be one that JAX has here, such as 'cpu'; got {name!r} ({error})") from error
+
+
+def layout_of(leaves: Iterable[tuple[Iterable[object], object]], shapes: Iterable[tuple[int, ...]]) -> tuple[NamedArray, ...]:
+    """Return the layout of the leaves of a pytree with their paths, which follow each other; their last axes are outputs.
+
+    Names are the keys, indices and attributes of a path, joined by dots.
+    """
+    found, start = [], 0
+    for (path, _), shape in zip(leaves, shapes, strict=True):
+        keys = (next((getattr(key, kind) for kind in ("key", "idx", "name") if hasattr(key, kind)), key) for key in path)
+        found.append(NamedArray(".".join(map(str, keys)), start, shape, -1))
+        start += math.prod(shape)
+    return tuple(found)

@@ -13,7 +13,7 @@ from consensus import _checks
 from consensus.errors import WorkerError
 from consensus.model_parallel.grid import Grid, Pairs, pairs_on_lines
 from consensus.model_parallel.workers import OnWorkers, PassMemory, Team
-from consensus.workers.pool import Worker
+from consensus.servers.pool import Worker
 
 
 class Sharded(Protocol):

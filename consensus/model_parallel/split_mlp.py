@@ -15,8 +15,8 @@ from consensus.model_parallel.mlp import ShardedMLP, divisible
 from consensus.model_parallel.on_grid import OnGrid, Sharded
 from consensus.model_parallel.workers import Team
 from consensus.models import MLP
+from consensus.servers.pool import Worker
 from consensus.workers.blocks import blocks_of
-from consensus.workers.pool import Worker
 from consensus.workers.shared_memory import SharedArray
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from consensus import _checks
-from consensus.workers.pool import Pool, Worker, pool
+from consensus.servers.pool import Pool, Worker, pool
 from consensus.workers.shared_memory import SharedArray
 
 

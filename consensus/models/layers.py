@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,28 +16,6 @@ from consensus.models.layout import NamedArray
 from consensus.models.linearization import JacobianProducts, Linearized
 
 
-class Layers(Protocol):
-    """A model made of layers, without its products."""
-
-    parameters: int
-    outputs: int
-    bias: bool
-    _spans: list[tuple[int, int, int, int, int]]
-    _activation: Activation | None
-
-    def _split(self, w: np.ndarray) -> list[tuple[np.ndarray, Any]]: ...
-    def _rows(self, layer: int, h: np.ndarray) -> np.ndarray: ...
-    def _rows_adjoint(self, layer: int, u: np.ndarray) -> np.ndarray: ...
-    def _joined(self, layer: int, inputs: np.ndarray | None, h: np.ndarray) -> np.ndarray: ...
-    def _joined_adjoint(self, layer: int, u: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]: ...
-
-
-class ResidualLayers(Layers, Protocol):
-    """Layers of which all but the first and the last add a step to their inputs."""
-
-    step: float
-
-
 class LayeredProducts:
     """Products with the Jacobian J of a layered model at fixed parameters and features."""
 
@@ -45,7 +23,7 @@ class LayeredProducts:
 
     def __init__(
         self,
-        model: Layers,
+        model: Layered,
         w: np.ndarray,
         weights: Sequence[np.ndarray],
         inputs: Sequence[np.ndarray],

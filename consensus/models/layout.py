@@ -1,7 +1,5 @@
 """Names, places and shapes of a model's parameters."""
 
-import math
-from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -34,16 +32,3 @@ class NamedArray(NamedTuple):
     start: int
     shape: tuple[int, ...]
     outputs: int
-
-
-def layout_of(leaves: Iterable[tuple[Iterable[object], object]], shapes: Iterable[tuple[int, ...]]) -> tuple[NamedArray, ...]:
-    """Return the layout of the leaves of a pytree with their paths, which follow each other; their last axes are outputs.
-
-    Names are the keys, indices and attributes of a path, joined by dots.
-    """
-    found, start = [], 0
-    for (path, _), shape in zip(leaves, shapes, strict=True):
-        keys = (next((getattr(key, kind) for kind in ("key", "idx", "name") if hasattr(key, kind)), key) for key in path)
-        found.append(NamedArray(".".join(map(str, keys)), start, shape, -1))
-        start += math.prod(shape)
-    return tuple(found)

@@ -11,7 +11,7 @@ import numpy as np
 from consensus import _checks, _extras
 from consensus.problems import BaseProblem
 from consensus.servers.mappers import Mapper, Sum, Total, added, pairs, partial
-from consensus.workers.pool import died
+from consensus.servers.pool import died
 
 
 @dataclass(frozen=True)

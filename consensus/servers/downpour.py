@@ -10,14 +10,15 @@ import numpy as np
 
 from consensus import _checks
 from consensus._arrays.streams import stream
+from consensus.asynchronous.locks import Locks
 from consensus.problems import BaseProblem, LazyProblem, Minibatches, Problem
 from consensus.problems.state import SharedProblem
+from consensus.servers.pool import Pool, WorkerDied, pool
 from consensus.servers.rows import drawn
 from consensus.servers.system import Advance, System, Traffic
 from consensus.workers.blocks import blocks_by_load, blocks_of
-from consensus.workers.pool import Pool, WorkerDied, pool
 from consensus.workers.shared_memory import SharedArray
-from consensus.workers.waiting import Locks, Wait
+from consensus.workers.waiting import Wait
 
 
 class ParameterServer(NamedTuple):

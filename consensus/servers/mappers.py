@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.problems.state import SharedProblem
-from consensus.workers.pool import died, pool
+from consensus.servers.pool import died, pool
 from consensus.workers.shared_memory import SharedArray
 
 Sum: TypeAlias = tuple[np.ndarray, int]  # of gradients (1, P), and the samples in it

@@ -9,8 +9,8 @@ import numpy as np
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.problems.state import SharedProblem
+from consensus.servers.pool import Pool, pool
 from consensus.workers.blocks import blocks_by_load
-from consensus.workers.pool import Pool, pool
 from consensus.workers.shared_memory import SharedArray
 
 

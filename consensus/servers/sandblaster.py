@@ -15,10 +15,10 @@ from scipy.optimize import line_search
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.problems.state import SharedProblem
+from consensus.servers.pool import Pool, WorkerDied, pool
 from consensus.servers.system import Advance, System, Traffic
 from consensus.solvers.check import check_true_gradients
 from consensus.workers.blocks import blocks_by_load, blocks_of
-from consensus.workers.pool import Pool, WorkerDied, pool
 from consensus.workers.shared_memory import SharedArray
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, LazyProblem, Problem
+from consensus.servers.pool import Pool, WorkerDied
 from consensus.servers.rows import drawn, workers
 from consensus.servers.system import Advance, System, Traffic, descend
-from consensus.workers.pool import Pool, WorkerDied
 
 
 class MomentumState(NamedTuple):

@@ -1,7 +1,7 @@
 """Solvers that may step along a direction."""
 
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -9,21 +9,10 @@ from consensus import _checks
 from consensus.directions import Direction
 from consensus.directions.base import NoMemory, as_direction
 from consensus.problems import BaseProblem
-from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import refuse_directions
-from consensus.step_sizes import value_at
 
 _ALIKE = 0.1  # how far shards differ in size that count as equal
-
-
-class OuterState(NamedTuple):
-    """Outer iterates w and momenta m of methods with many local steps, both (agents, P); and what the direction remembers."""
-
-    round: int
-    w: np.ndarray
-    m: np.ndarray
-    direction: Any = NoMemory()
 
 
 class DirectionSolver(Solver):
@@ -77,20 +66,3 @@ class DirectionSolver(Solver):
     def _memory(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401  # of its direction
         """Return what the direction remembers at the start."""
         return NoMemory() if self.direction is None else self.direction.init(problem, w)
-
-    def _local_steps(
-        self,
-        problem: BaseProblem,
-        x: np.ndarray,
-        memory: Any,  # noqa: ANN401  # of its direction
-        first: int,
-        steps: int,
-    ) -> tuple[np.ndarray, Any]:
-        """Return where steps along the agents' own gradients lead; rules and batches go by their numbers, from ``first`` on."""
-        own: Any = self
-        for k in range(first, first + steps):
-            d = problem.average_gradient(x, draw(own.batch, problem, k))
-            if self.direction is not None:
-                memory, d = self.direction.step(problem, memory, d, x)
-            x = x - value_at(own.step_size, k) * d
-        return x, memory

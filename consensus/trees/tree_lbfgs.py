@@ -80,7 +80,7 @@ class TreeLBFGS(Solver):
         q_i = rint((grad g_i - s_i) / a) ,    s_i <- s_i + a q_i ,    a = 2^floor(log2(0.02 |grad U| sqrt(12 / (A P)))) ,
 
     so that errors do not add up, and all rounding together moves the gradient by about 2% of the last one's norm. Sums of
-    integers are exact, in any order. Runs of 32 share a width (``consensus.communication.runs``). Values are sent in float64,
+    integers are exact, in any order. Runs of 32 share a width (``consensus.compression.packing``). Values are sent in float64,
     and with ``rounded=False`` gradients, too. At first ``|grad U|`` is replaced by A times the norm of the root's gradient,
     which the root sends down, after the agents have found the tree in as many exchanges as the diameter. All this is counted.
     With ``secure`` the first unit is 2^-bits: what the root sends down is of sums alone.

@@ -1,13 +1,10 @@
-"""Waiting for other processes: barriers and locks that end with an error if one of them dies."""
+"""Waiting for other processes: barriers that end with an error if one of them dies."""
 
 import math
 import os
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.synchronize import Lock
-from typing import NamedTuple
 
 import numpy as np
 
@@ -67,46 +64,6 @@ def warn_late(who: str, seconds: float, timeout: float) -> None:
         f"{timeout:g} s",
         stacklevel=2,
     )
-
-
-try:
-    import fcntl
-except ImportError:  # Windows, where engines without workers run
-    fcntl = None  # type: ignore[assignment]
-
-
-class Locks(NamedTuple):
-    """A lock for every byte of ``memory``, between processes: the system's locks of byte ranges of an open file.
-
-    A semaphore would stay taken if the process that holds it were killed, and the others would wait for ever.
-    """
-
-    memory: SharedArray
-
-    @contextmanager
-    def held(self, number: int) -> Iterator[None]:
-        """Wait for lock ``number``; inside, no other process has it."""
-        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, number)
-        try:
-            yield
-        finally:
-            self.release(number)
-
-    def take(self, number: int) -> bool:
-        """Take lock ``number`` unless another process has it; return whether this one has it now."""
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
-        except (BlockingIOError, PermissionError):  # systems differ
-            return False
-        return True
-
-    def release(self, number: int) -> None:
-        """Give lock ``number`` back."""
-        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, number)
-
-    @property
-    def _file(self) -> int:
-        return self.memory.buffer.descriptor
 
 
 _SPINS = 300  # polls of the counters before a waiting process offers its core to others: some 100 us

@@ -15,7 +15,7 @@ from consensus.centralized import LayerParallel
 from consensus.costs import Cluster
 from consensus.history import History
 from consensus.models import ResNet
-from consensus.workers.pool import process_group
+from consensus.workers.groups import process_group
 from experiments.shared.results import Outcome, Run
 
 SERIAL, ON = "seconds of a gradient, serial", "seconds of a gradient, workers: "  # columns of the history

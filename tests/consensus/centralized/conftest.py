@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import consensus
-from consensus.workers import pool
+from consensus.servers import pool
 
 
 @pytest.fixture(scope="module")

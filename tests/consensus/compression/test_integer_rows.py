@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from consensus.communication.runs import longest, pack, unpack
 from consensus.compression import IntegerRows
+from consensus.compression.packing import longest, pack, unpack
 
 FORMS = [
     IntegerRows(40, floats=3),

@@ -5,8 +5,9 @@ import pytest
 
 import topologies
 from consensus.communication.packed import from_bytes, to_bytes
-from consensus.communication.runs import pack, packed_bytes, unpack
+from consensus.communication.runs import packed_bytes
 from consensus.compression import Runs
+from consensus.compression.packing import pack, unpack
 from consensus.engines import StackedNetwork
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float64, np.float32])

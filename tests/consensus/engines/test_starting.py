@@ -21,7 +21,7 @@ from engine_harness import HERE, Traces, assert_same, environment, living, read,
 
 from consensus.asynchronous import AsynchronousDGD, AsyncProcesses
 from consensus.engines import Processes
-from consensus.workers import pool
+from consensus.workers import groups
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
@@ -191,7 +191,7 @@ def test_the_script_is_left_out_for_this_thread_alone(monkeypatch):
     monkeypatch.setattr(main, "__spec__", None)
     monkeypatch.setattr(main, "__file__", __file__, raising=False)
     keys, before = {"init_main_from_name", "init_main_from_path", "start_method"}, spawn.get_preparation_data
-    with pool._script_not_rerun(), ThreadPoolExecutor(1) as other:
+    with groups._script_not_rerun(), ThreadPoolExecutor(1) as other:
         assert not keys & set(spawn.get_preparation_data("ours"))
         assert other.submit(spawn.get_preparation_data, "theirs").result()["init_main_from_path"] == __file__
         assert (main.__spec__, main.__file__) == (None, __file__)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import consensus
+from consensus.asynchronous.locks import Locks
 from consensus.centralized import DownpourSGD, solve
 from consensus.checkpoints.checkpoint import load
 from consensus.problems import Minibatches
+from consensus.servers import pool
 from consensus.servers.downpour import Board, ParameterServer, _go, turn
-from consensus.workers import pool
 from consensus.workers.blocks import blocks_by_load
 from consensus.workers.shared_memory import SharedArray
-from consensus.workers.waiting import Locks
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 SEEDED = DownpourSGD(3, fetch=2, push=3, shards=2, seed=7, learning_rate=0.1, batch=12)

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 
 import consensus
 from consensus.centralized import SandblasterLBFGS, solve
+from consensus.servers.pool import WorkerDied
 from consensus.servers.sandblaster import Portions, two_loops
-from consensus.workers.pool import WorkerDied
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 SYSTEM = SandblasterLBFGS(2, portions=5, shards=2, memory=4)

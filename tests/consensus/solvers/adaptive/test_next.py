@@ -7,7 +7,7 @@ from turns import in_turn
 
 import consensus
 import topologies
-from consensus.communication.runs import pack
+from consensus.compression.packing import pack
 from consensus.engines import Engine, Processes, reports, run_rounds
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD, AdaptiveNEXT, Gossip

@@ -1,0 +1,44 @@
+"""Methods with many local steps along a direction, and an outer step with momentum."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from consensus.directions.base import NoMemory
+from consensus.problems import BaseProblem, Minibatches
+from consensus.problems.minibatches import draw
+from consensus.solvers.direction import DirectionSolver
+from consensus.step_sizes import Rule, value_at
+
+
+class OuterState(NamedTuple):
+    """Outer iterates w and momenta m of methods with many local steps, both (agents, P); and what the direction remembers."""
+
+    round: int
+    w: np.ndarray
+    m: np.ndarray
+    direction: Any = NoMemory()
+
+
+class OuterSolver(DirectionSolver):
+    """Base class of such methods: their settings, and the local steps."""
+
+    step_size: float | Rule
+    local_steps: int
+    batch: int | Minibatches | None
+
+    exchanges_a_round = 1
+    sends = "x"
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> OuterState:
+        return OuterState(0, w, np.zeros_like(w), self._memory(problem, w))
+
+    def _walked(self, problem: BaseProblem, state: OuterState) -> tuple[np.ndarray, Any]:
+        """Return where the local steps of a round lead from w, and what the direction remembers then."""
+        x, memory, first = state.w, state.direction, state.round * self.local_steps
+        for k in range(first, first + self.local_steps):  # rules and batches go by these numbers
+            d = problem.average_gradient(x, draw(self.batch, problem, k))
+            if self.direction is not None:
+                memory, d = self.direction.step(problem, memory, d, x)
+            x = x - value_at(self.step_size, k) * d
+        return x, memory
