@@ -312,7 +312,7 @@ class Problem(SampleSums):
         def noted(x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model) -> None:
             out[0] = cast(Any, model).statistics(w, x)
 
-        self._over_all(noted, (w, found))
+        self._over(noted, (w, found))
         return found
 
     def test_set(self, test: Any) -> TestSet:  # noqa: ANN401  # arrays or frames of any library

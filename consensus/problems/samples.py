@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +29,7 @@ from consensus.regularizers import L2
 _SIZES = 32  # that are tried, the smallest and the largest ones
 
 
-def by_agent(function: Callable[..., None], model: Model, loss: object, batch: Batch | None) -> Callable[..., None]:
+def by_agent(function: ChunkFunction, model: Model, loss: object, batch: Batch | None) -> ChunkFunction:
     """Return ``function(x, d, c, *rest)`` for agents one by one, as a function of ``(x, d, c, numbers, *rest)``.
 
     ``numbers`` (agents,) are those of the agents in the network. Each call gets the keyword ``model``, with the random numbers
@@ -111,9 +112,9 @@ def has_buffers(model: object) -> bool:
 
 
 def pulled_back(
-    model: Model, loss: Loss, x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray
+    x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model, loss: Loss
 ) -> np.ndarray:
-    """Write the gradients of ``sum_m c_m l(f(w, x_m), d_m)`` into ``out`` (agents, P), and return f, by one pass."""
+    """Write the gradients of agents with samples (x, d) and weights c into ``out``; return the outputs of the model there."""
     own = getattr(model, "linearize", None)  # enough for a single product with the Jacobian
     outputs, linearization = own(w, x) if own else linearize(model, w, x)
     slopes = loss.gradient(outputs, d)
@@ -122,10 +123,16 @@ def pulled_back(
     return outputs
 
 
+def by_model(x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model, loss: Loss) -> None:
+    """Write the same gradients into ``out``, by the model's own function for them."""
+    cast(Any, model).gradient_of(loss)(w, x, d, c, out=out)
+
+
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than it takes to distribute them
 _SINGLE = 1 << 16  # samples whose losses a kernel adds up in float32
 _STORED = 128  # numbers in a sparse sample, about
-ChunkFunction: TypeAlias = Callable[..., None]  # of the same rows of some arrays, and settings
+ChunkFunction: TypeAlias = Callable[..., object]  # of samples and weights, and the same rows of some arrays
+Then: TypeAlias = Callable[[slice, np.ndarray], object]  # of rows, and what was written there
 
 
 def weighted_sum(losses: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
@@ -206,7 +213,7 @@ class SampleSums(BaseProblem):
                     self._fused.value(w, x[:, some], d[:, some], c[:, some], own)
                 out[...] = sums.sum(axis=0, dtype=np.float64)
 
-        self._over_all(summed, (w, values))
+        self._over(summed, (w, values))
         return values
 
     def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
@@ -217,11 +224,10 @@ class SampleSums(BaseProblem):
             return prepared.gradient(w)
         return super().gradient(w, batch)
 
-    def _gradient(self, w: np.ndarray) -> np.ndarray:
-        return self._sum(w, None)
-
-    def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:
+    def _gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         return self._sum(w, batch)
+
+    _batch_gradient = _gradient
 
     @property
     def one_pass(self) -> bool:  # type: ignore[override]  # whether the model's outputs are at hand
@@ -235,11 +241,11 @@ class SampleSums(BaseProblem):
         def summed(
             x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model = self.model
         ) -> None:
-            outputs = pulled_back(model, self.loss, x, d, c, w, out[:, 1:])
+            outputs = pulled_back(x, d, c, w, out[:, 1:], model, self.loss)
             weighted_sum(self.loss.value(outputs, d), c, out[:, 0])
 
         self.work.samples += self._samples
-        self._over_all(summed, (w, both))
+        self._over(summed, (w, both))
         return both[:, 0], both[:, 1:]
 
     def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
@@ -250,45 +256,41 @@ class SampleSums(BaseProblem):
         if batch is None and (prepared := self._prepared()) and prepared.average:
             self.work.samples += self._samples
             return prepared.average(w)
-        return self._sum(w, batch, self.network_size, self._ridge)
+        if self._fused is not None:
+            return self._sum(w, batch, None, self.network_size, self._ridge)
+        numbers = np.array(self.network_size, self.dtype), np.array(self._ridge, self.dtype)
+        return self._sum(w, batch, lambda rows, g: kernels.combined(g, w[rows], *numbers, out=g))
 
     def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         if self._ridge is None or x.dtype != self.dtype:
             return super().descended(x, alpha, w, batch)
-        if self._fused is not None or (batch is None and self._several):  # a sum of several parts is no single pass
+        if self._fused is not None:
             return combined(1, x, -float(alpha), self.average_gradient(w, batch))
         self.work.gradients += 1
-        w, result = self._stack(w), empty(x.shape, self.dtype)
+        w = self._stack(w)
         numbers = np.array(alpha, self.dtype), np.array(self.network_size, self.dtype), np.array(self._ridge, self.dtype)
 
-        def descend(
-            features: np.ndarray,
-            targets: np.ndarray,
-            weights: np.ndarray,
-            w: np.ndarray,
-            x: np.ndarray,
-            result: np.ndarray,
-            model: Model | None = None,
-        ) -> None:
-            self._linearized(features, targets, weights, w, result, model=model)
-            kernels.descended(x, result, w, *numbers, out=result)  # number by number: the gradient is where the point goes
+        def descend(rows: slice, gradient: np.ndarray) -> None:
+            kernels.descended(x[rows], gradient, w[rows], *numbers, out=gradient)  # number by number, in its place
 
+        return self._sum(w, batch, descend)
+
+    def _sum(
+        self, w: np.ndarray, batch: Batch | None, then: Then | None = None, scale: float = 1.0, ridge: float = 0.0
+    ) -> np.ndarray:
+        """Return the gradients of all samples or of a batch, with which ``then`` goes on in place.
+
+        A kernel multiplies them by ``scale`` and adds ``ridge`` w.
+        """
+        sums, fused = empty(w.shape, self.dtype), self._fused
         if batch is None:
             self.work.samples += self._samples
-            self._over_all(descend, (w, x, result))
+        if fused is None:
+            way = pulled_back if self._pulled else by_model
+            self._over(functools.partial(way, model=self.model, loss=self.loss), (w, sums), batch, then)
         else:
-            self._over_batch(descend, batch, (w, x, result))
-        return result
-
-    def _sum(self, w: np.ndarray, batch: Batch | None, scale: float | None = None, ridge: float = 0.0) -> np.ndarray:
-        """Return the weighted sum of the gradients of a batch's samples or of all; with a ``scale``, times it, plus ridge w."""
-        gradient = empty(w.shape, self.dtype)
-        if batch is None:
-            self.work.samples += self._samples
-            self._over_all(self._linearized, (w, gradient), scale, ridge)
-        else:
-            self._over_batch(self._linearized, batch, (w, gradient), scale, ridge)
-        return gradient
+            self._over(lambda x, d, c, w, out: fused(w, x, d, c, out, scale, ridge), (w, sums), batch)
+        return sums
 
     def _prepared(self) -> Prepared | None:
         """Return the functions of w that are a single call of a kernel, made once; None if a sum takes more than that."""
@@ -299,45 +301,39 @@ class SampleSums(BaseProblem):
         few = x.nbytes <= _FEW and 2 * x.shape[1] * self._sample_bytes <= self._little
         return fused.prepared(x, d, self.weights, self.network_size, self._ridge) if few and fused else None
 
-    def _over_batch(
-        self, function: ChunkFunction, batch: Batch, arrays: tuple[np.ndarray, ...], *settings: float | None
+    def _over(
+        self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], batch: Batch | None = None, then: Then | None = None
     ) -> None:
-        """Call ``function(x, d, c, *arrays, *settings)`` for the samples of a batch, chunk by chunk, and count them.
+        """Call ``function(x, d, c, *arrays)`` with the samples (x, d) of some agents, weights c and their rows of ``arrays``.
 
-        These are features x (agents, samples, ...), targets d and weights c (agents, samples).
+        All agents have their turn, with all samples or those of a batch, which gives the bits of shards of these samples alone
+        if they are in their order. ``function`` writes to the last array, and ``then(rows, ...)`` goes on with its rows.
         """
         x, d, c = self.shards.features, self.shards.targets, self.weights
-        batch = checked(batch, self.agents, c.shape[1])
-        self.work.samples += int(np.count_nonzero(batch.weights))
-        c, count = taken(c, batch.indices) * batch.weights, batch.indices.shape[1]
-        if trains_apart(self.model) or of_batches(self.loss):
-            function, arrays = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
-        elif self._way(count).alone:
+        if batch is not None:
+            batch = checked(batch, self.agents, c.shape[1])
+            self.work.samples += int(np.count_nonzero(batch.weights))
+            c = taken(c, batch.indices) * batch.weights
+        way, given = self._way(c.shape[1]), arrays
+        if way.by_agent or (batch is not None and trains_apart(self.model)):
+            function, given = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
+        elif batch is None and c.shape[1] > way.few:
+            passes, way = tuple(parts(c.shape[1], way.few)), self._way(way.few)
+            function = of_parts(unpadded(function) if way.alone else function, passes)
+        elif way.alone:
             function = unpadded(function)
 
-        def of_batch(places: np.ndarray, x: np.ndarray, d: np.ndarray, *rest: np.ndarray) -> None:
-            function(taken(x, places), taken(d, places), *rest)
+        def chunk(rows: slice) -> None:
+            if batch is None:
+                function(x[rows], d[rows], c[rows], *map(itemgetter(rows), given))
+            else:
+                places = batch.indices[rows]
+                function(taken(x[rows], places), taken(d[rows], places), c[rows], *map(itemgetter(rows), given))
+            if then is not None:
+                then(rows, arrays[-1][rows])
 
-        self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), self._way(count), *settings)
-
-    def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
-        """Call ``function(x, d, c, *arrays, *settings)`` for all samples, chunk by chunk; they are not counted."""
-        most, way = self.weights.shape[1], self._way(self.weights.shape[1])
-        if way.by_agent:
-            function, arrays = by_agent(function, self.model, self.loss, None), (self.rows, *arrays)
-        arrays = self.shards.features, self.shards.targets, self.weights, *arrays
-        if most > way.few:
-            part = self._way(way.few)
-            added = unpadded(function) if part.alone else function
-
-            def of_parts(x: np.ndarray, d: np.ndarray, c: np.ndarray, *rest: np.ndarray) -> None:
-                passes = ((slice(None), x[:, some], d[:, some], c[:, some]) for some in parts(most, way.few))
-                added_up(added, passes, rest, *settings)
-
-            self._by_rows(of_parts, arrays, part)
-            return
-        way = way if self._fused is None else way._replace(streamed=way.touched)  # kernels need no chunks that fit into a cache
-        self._by_rows(unpadded(function) if way.alone else function, arrays, way, *settings)
+        all_stream = self._fused is not None and batch is None  # kernels need no chunks that fit into a cache
+        for_chunks(chunk, self.agents, way.touched, 0, way.touched if all_stream else way.streamed, way.shared)
 
     @property
     def samples_at_once(self) -> int:
@@ -345,11 +341,6 @@ class SampleSums(BaseProblem):
         if self._fused is not None or has_buffers(self.model) or of_batches(self.loss):  # kernels keep nothing; others need all
             return sys.maxsize
         return self.micro_batch or samples_at_once(self.model, self.dtype)
-
-    @property
-    def _several(self) -> bool:
-        """True if a sum over all samples takes several passes, for the largest shard, so that engines have equal bits."""
-        return bool(self.weights.shape[1] > self._way(self.weights.shape[1]).few)
 
     def _way(self, count: int) -> Way:
         """Return how sums over ``count`` samples of each agent go; found once."""
@@ -369,40 +360,6 @@ class SampleSums(BaseProblem):
             shared=shared is None or bool(shared(count)),
         )
 
-    def _by_rows(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], way: Way, *settings: float | None) -> None:
-        """Call ``function(*blocks, *settings)`` for the same rows of all ``arrays``."""
-
-        def chunk(rows: slice) -> None:
-            function(*map(itemgetter(rows), arrays), *settings)
-
-        for_chunks(chunk, self.agents, way.touched, 0, way.streamed, way.shared)
-
-    def _linearized(
-        self,
-        x: np.ndarray,
-        d: np.ndarray,
-        c: np.ndarray,
-        w: np.ndarray,
-        out: np.ndarray,
-        scale: float | None = None,
-        ridge: float = 0.0,
-        model: Model | None = None,
-    ) -> None:
-        """Write the gradients of agents with samples (x, d), weights c and parameters w into ``out``.
-
-        The model's own function for the gradient is called if it has one, else its linearization, or that of another ``model``.
-        """
-        if self._fused is not None:
-            self._fused(w, x, d, c, out, 1.0 if scale is None else scale, ridge)
-            return
-        gradient = None if self._pulled and model is None else self._gradient_of(self.model if model is None else model)
-        if gradient is None:
-            pulled_back(self.model if model is None else model, self.loss, x, d, c, w, out)
-        else:
-            gradient(w, x, d, c, out=out)
-        if scale is not None:
-            kernels.combined(out, w, np.array(scale, out.dtype), np.array(ridge, out.dtype), out=out)
-
     def bytes_touched(self, samples: int) -> int:
         """Return how many bytes a gradient on so many samples touches for one agent."""
         return _checks.count("samples", samples, least=0) * self._sample_bytes + self._agent_bytes
@@ -418,16 +375,23 @@ def unpadded(function: ChunkFunction) -> ChunkFunction:
     return of_one
 
 
+def of_parts(function: ChunkFunction, passes: tuple[slice, ...]) -> ChunkFunction:
+    """Return a function that adds up ``function`` over some samples after others."""
+
+    def summed(x: np.ndarray, d: np.ndarray, c: np.ndarray, *arrays: np.ndarray) -> None:
+        added_up(function, ((slice(None), x[:, some], d[:, some], c[:, some]) for some in passes), arrays)
+
+    return summed
+
+
 def added_up(
     function: ChunkFunction,
     passes: Iterable[tuple[slice, Any, np.ndarray, np.ndarray]],
     arrays: tuple[np.ndarray, ...],
-    scale: float | None = None,
-    ridge: float | None = None,
 ) -> None:
     """Write the sums of ``function(x, d, c, *given, out)`` over some ``passes``, (rows, x, d, c), into ``out``.
 
-    ``arrays`` are given ones, the first the parameters, and ``out``. With a ``scale`` it is multiplied by that, plus ridge w.
+    ``arrays`` are given ones and ``out``.
     """
     *given, out = arrays
     begun = np.zeros(len(out), bool)
@@ -439,5 +403,3 @@ def added_up(
         if begun[rows].any():
             out[rows] += part
         begun[rows] = True
-    if scale is not None:  # as a single pass does by itself
-        kernels.combined(out, given[0], np.array(scale, out.dtype), np.array(ridge, out.dtype), out=out)

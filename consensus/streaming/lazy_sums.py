@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from consensus._arrays.parallel import for_chunks
 from consensus.frameworks.torch_loss import TorchLoss
 from consensus.problems.batch import Batch, checked
 from consensus.problems.problem import Problem
-from consensus.problems.samples import ChunkFunction, SampleSums, added_up, by_agent, of_batches, trains_apart, unpadded
+from consensus.problems.samples import ChunkFunction, SampleSums, Then, added_up, by_agent, of_batches, trains_apart, unpadded
 from consensus.streaming.lazy_shards import LazyShards
 from topologies import _names
 
@@ -34,26 +35,49 @@ class LazySums(SampleSums):
     def samples_at_once(self) -> int:
         return min(self.shards.chunk, super().samples_at_once)
 
-    @property
-    def _several(self) -> bool:
-        return self.shards.most > self.samples_at_once
-
     def _prepare(self) -> None:
         return None  # no kernel takes all samples at once
 
-    def _over_batch(
-        self, function: ChunkFunction, batch: Batch, arrays: tuple[np.ndarray, ...], *settings: float | None
+    def _over(
+        self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], batch: Batch | None = None, then: Then | None = None
     ) -> None:
-        self.work.samples += int(np.count_nonzero(batch.weights))
-        if trains_apart(self.model) or of_batches(self.loss):
-            function, arrays = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
-        elif self.trial is not None and self._way(batch.indices.shape[1]).alone:
+        if batch is not None:
+            self.work.samples += int(np.count_nonzero(batch.weights))
+        given, most, sizes = arrays, self.shards.most, self.shards.sizes
+        chosen = self._chosen(self._only if batch is None else batch)
+        few = min(most, self.samples_at_once) if chosen is None else chosen.indices.shape[1]
+        several = chosen is None and most > few  # of the whole network, so that all engines have equal bits
+        way, everyone = self._way(few), np.arange(self.agents)
+        if of_batches(self.loss) or (batch is not None and trains_apart(self.model)):
+            function, given = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
+        elif self.trial is not None and way.alone:
             function = unpadded(function)
-        self._over_places(function, batch, arrays, *settings)
 
-    def _over_places(
-        self, function: ChunkFunction, batch: Batch, arrays: tuple[np.ndarray, ...], *settings: float | None
-    ) -> None:
+        def passes(agents: np.ndarray) -> Iterator[tuple[slice, Any, np.ndarray, np.ndarray]]:
+            if chosen is not None:
+                yield from self._read(agents, chosen.indices[agents], self._scale * chosen.weights[agents])
+                return
+            for start in range(0, int(sizes[agents].max()), few):
+                places = np.arange(start, min(start + few, most))
+                c = np.where(places < sizes[agents, None], self._scale, 0).astype(self.dtype)
+                yield from self._read(agents, np.broadcast_to(places, c.shape), c)
+
+        def chunk(rows: slice) -> None:
+            blocks = tuple(array[rows] for array in given)
+            if several:
+                added_up(function, passes(everyone[rows]), blocks)
+            else:
+                for some, x, d, c in passes(everyone[rows]):
+                    function(x, d, c, *(block[some] for block in blocks))
+            if then is not None:
+                then(rows, arrays[-1][rows])
+
+        for_chunks(chunk, self.agents, way.touched, 0, way.streamed, way.shared)
+
+    def _chosen(self, batch: Batch | None) -> Batch | None:
+        """Return a batch that has been checked: its places are samples of the agents."""
+        if batch is None:
+            return None
         batch, sizes = checked(batch, self.agents, self.shards.most), self.shards.sizes[:, None]
         if (batch.indices >= sizes).any():
             agent, place = np.argwhere(batch.indices >= sizes)[0]
@@ -61,42 +85,7 @@ class LazySums(SampleSums):
                 f"indices of batch must be samples of the agents; got {batch.indices[agent, place]} of agent "
                 f"{self.rows[agent]}, which has {sizes[agent, 0]}"
             )
-        count = batch.indices.shape[1]
-
-        def of_batch(agents: np.ndarray, places: np.ndarray, c: np.ndarray, *rest: np.ndarray | float | None) -> None:
-            for rows, x, d, own in self._read(agents, places, c):
-                function(x, d, own, *(part[rows] if isinstance(part, np.ndarray) else part for part in rest))
-
-        blocks = np.arange(self.agents), batch.indices, self._scale * batch.weights, *arrays
-        self._by_rows(of_batch, blocks, self._way(count), *settings)
-
-    def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
-        most, chunk, sizes = self.shards.most, self.samples_at_once, self.shards.sizes
-        several, width = self._several, min(most, chunk)  # of the whole network, so that all engines have equal bits
-        if self._only is not None:
-            width = self._only.indices.shape[1]
-        if of_batches(self.loss):
-            function, arrays = by_agent(function, self.model, self.loss, None), (self.rows, *arrays)
-        elif self.trial is not None and self._way(width).alone:
-            function = unpadded(function)
-        if self._only is not None:
-            self._over_places(function, self._only, arrays, *settings)
-            return
-
-        def passes(agents: np.ndarray) -> Iterator[tuple[slice, Any, np.ndarray, np.ndarray]]:
-            for start in range(0, int(sizes[agents].max()), chunk):
-                places = np.arange(start, min(start + chunk, most))
-                c = np.where(places < sizes[agents, None], self._scale, 0).astype(self.dtype)
-                yield from self._read(agents, np.broadcast_to(places, c.shape), c)
-
-        def of_agents(agents: np.ndarray, *blocks: np.ndarray) -> None:
-            if several:
-                added_up(function, passes(agents), blocks, *settings)
-                return
-            for rows, x, d, own in passes(agents):
-                function(x, d, own, *(block[rows] for block in blocks), *settings)
-
-        self._by_rows(of_agents, (np.arange(self.agents), *arrays), self._way(width))
+        return batch
 
     def _read(
         self, agents: np.ndarray, places: np.ndarray, c: np.ndarray

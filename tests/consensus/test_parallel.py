@@ -66,7 +66,9 @@ def test_results_do_not_depend_on_chunks_or_threads(cores, monkeypatch):
     model = consensus.MLP([12, 17, 1])
     schedule = topologies.Static(topologies.ring(9))
     start = model.init(rng)
-    users = [module for name, module in sys.modules.items() if name.startswith("consensus.") and hasattr(module, "for_chunks")]
+    users = [
+        module for name, module in list(sys.modules.items()) if name.startswith("consensus.") and hasattr(module, "for_chunks")
+    ]
     users.remove(consensus._arrays.parallel)
     assert consensus.problems.curvature in users
 
