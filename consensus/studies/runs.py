@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import itertools
+import multiprocessing
+import os
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky import ProcessPoolExecutor
 from threadpoolctl import threadpool_limits
 
 import consensus
@@ -27,6 +34,10 @@ from topologies.schedules import ScheduleLike
 _OWN = ("problem", "network", "solver", "rounds", "checkpoint", "resume", "progress", "gather")  # of the study
 _OPTIONS = tuple(name for name in inspect.signature(consensus.solve).parameters if name not in _OWN)
 _ROWS = 200  # of a history, about, unless a case says record_every
+_IDLE, _LOOK = 60, 0.5  # seconds after which a worker without a run ends; between two looks for the process that started it
+_THREADS = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")] + [
+    "VECLIB_MAXIMUM_THREADS"
+]
 _ENVIRONMENT = (MemoryError, OSError, consensus.WorkerError)  # errors of the machine: they end a study, and nothing is kept
 
 
@@ -159,20 +170,69 @@ def do(case: Callable[..., Any], identity: str, job: Job, rounds: int, path: Pat
     return [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
 
 
-def all_of(
-    case: Callable[..., Any], identity: str, jobs: Sequence[Job], rounds: int, folder: Path, workers: int
-) -> Iterator[tuple[Job, list[str]]]:
-    """Do the runs, in so many processes; yield each with its warnings when it is done."""
+Done: TypeAlias = tuple[Job, list[str]]
+_work: Callable[[Job], list[str]] | None = None  # of a worker
+
+
+@contextlib.contextmanager
+def runner(
+    case: Callable[..., Any], identity: str, rounds: int, folder: Path, workers: int
+) -> Iterator[Callable[[Sequence[Job]], Iterator[Done]]]:
+    """Give a function that does jobs, in so many processes, and yields each with its warnings when it is done.
+
+    The processes belong to this runner and end with it. Those that joblib keeps for its next caller would not do: a process
+    that is forked later inherits the record of them, but not the thread that serves them, and waits forever.
+    """
+    work = functools.partial(_do, case, identity, rounds, folder)
+    if workers > 1 and multiprocessing.current_process().daemon:
+        warnings.warn("workers = 1 here: this process is a daemon, which may not start others", stacklevel=6)
+        workers = 1
     if workers == 1:
-        for job in jobs:
-            yield job, do(case, identity, job, rounds, folder / f"{job.name}.npz")
+        yield lambda jobs: ((job, work(job)) for job in jobs)
         return
+    pool = ProcessPoolExecutor(
+        workers, timeout=_IDLE, initializer=_begin, initargs=(os.getpid(), work), env=dict.fromkeys(_THREADS, "1")
+    )
+    whole = False
+    try:
+        yield functools.partial(_unordered, pool, 2 * workers)
+        whole = True
+    finally:
+        pool.shutdown(kill_workers=not whole)
 
-    def one(job: Job) -> tuple[Job, list[str]]:
-        return job, do(case, identity, job, rounds, folder / f"{job.name}.npz")
 
-    with parallel_config("loky", inner_max_num_threads=1):
-        yield from Parallel(workers, return_as="generator_unordered")(delayed(one)(job) for job in jobs)
+def _do(case: Callable[..., Any], identity: str, rounds: int, folder: Path, job: Job) -> list[str]:
+    return do(case, identity, job, rounds, folder / f"{job.name}.npz")
+
+
+def _unordered(pool: ProcessPoolExecutor, most: int, jobs: Sequence[Job]) -> Iterator[Done]:
+    """Do the jobs, of which at ``most`` so many are with the workers or on their way."""
+    left = iter(jobs)
+    underway: dict[Future[list[str]], Job] = {}
+    while True:
+        underway |= {pool.submit(_in_worker, job): job for job in itertools.islice(left, most - len(underway))}
+        if not underway:
+            return
+        for future in wait(underway, return_when=FIRST_COMPLETED).done:
+            yield underway.pop(future), future.result()
+
+
+def _begin(parent: int, work: Callable[[Job], list[str]]) -> None:
+    """Make a worker ready; it ends with the process that started it, also with one that is killed."""
+    global _work
+    _work = work
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _in_worker(job: Job) -> list[str]:
+    assert _work is not None, "it has begun"
+    return _work(job)
 
 
 def read(path: Path) -> Outcome | None:

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import consensus
 from consensus import _checks
@@ -24,26 +24,18 @@ from consensus.studies import figures, statistics
 from consensus.studies.arguments import cases_over, seeds_of, solvers_of
 from consensus.studies.folder import alone, check, write
 from consensus.studies.frame import StudyTable
-from consensus.studies.grid import Grid, Point, plain
-from consensus.studies.measure import Measure, Outcome, Value
-from consensus.studies.runs import Job, all_of, called, options_of, read
+from consensus.studies.grid import Grid, plain
+from consensus.studies.measure import Measure
+from consensus.studies.plan import Plan
+from consensus.studies.runs import called, options_of, runner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _TUNING = 1000  # the first of the seeds for tuning, if their number is given
-_MOST = 40  # times that grids grow
 _LIVE = 5.0  # seconds between two drawings
 _LINE = 10.0  # seconds between two lines of the log
-
-
-class Tuned(NamedTuple):
-    """A grid in a case: the points tried, the best one (None before they have all run), and whether it lies inside."""
-
-    points: list[Point]
-    best: Point | None
-    inside: bool
 
 
 class Study:
@@ -129,7 +121,9 @@ class Study:
         self.case, self.over = case, cases_over(case, over)
         self.seeds = seeds_of("seeds", seeds, 0, 1)
         self.solvers = solvers_of(solvers)
-        self.tuning_seeds = seeds_of("tuning_seeds", tuning_seeds, _TUNING, int(any(self._grids)))
+        self.tuning_seeds = seeds_of(
+            "tuning_seeds", tuning_seeds, _TUNING, int(any(isinstance(solver, Grid) for solver in self.solvers.values()))
+        )
         if shared := sorted(set(self.seeds) & set(self.tuning_seeds)):
             raise ValueError(
                 f"tuning_seeds must be other ones than seeds, as the report is not to be tuned on; both have {shared}"
@@ -146,10 +140,19 @@ class Study:
         self.cells = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
         self._identity = digest(case)
         self._about = {"case": getattr(case, "__name__", ""), "digest": self._identity, "over": list(self.over)}
-        self._seen: dict[str, Outcome] = {}
-        self._jobs: dict[tuple[int, str, int, Point | None], Job] = {}
-        self._lowest: dict[tuple[int, int], float] = {}
-        self._values: dict[tuple[str, float], Value] = {}
+        self._plan = Plan(
+            case=case,
+            identity=self._identity,
+            about=self._about,
+            cells=self.cells,
+            solvers=self.solvers,
+            seeds=self.seeds,
+            tuning_seeds=self.tuning_seeds,
+            measure=self.measure,
+            rounds=self.rounds,
+            folder=self.folder,
+            reference=reference,
+        )
 
     def __repr__(self) -> str:
         return (
@@ -199,14 +202,17 @@ class Study:
         shown = time.monotonic()
         runs = self.folder / "runs"
         drawn = figures.Live(self.folder / "live.png") if live else None
-        with bar(progress, desc="study", unit="run") as line:
+        with (
+            bar(progress, desc="study", unit="run") as line,
+            runner(self.case, self._identity, self.rounds, runs, workers) as do,
+        ):
             try:
-                while missing := self._missing():
-                    known = self._planned()
+                while missing := self._plan.missing():
+                    known = self._plan.planned()
                     line.total = len(known)
-                    done = sum(self._outcome(name) is not None for name in known)
+                    done = sum(self._plan.outcome(name) is not None for name in known)
                     line.update(done - line.n)
-                    for job, texts in all_of(self.case, self._identity, missing, self.rounds, runs, workers):
+                    for job, texts in do(missing):
                         done += 1
                         what = ", ".join(
                             filter(None, [*map(plain, job.over.values()), job.label, job.setting, f"seed {job.seed}"])
@@ -263,150 +269,8 @@ class Study:
                         )
         write(path, data)
 
-    # What there is to do, and what is known
-
-    @property
-    def _grids(self) -> list[str]:
-        return [label for label, solver in self.solvers.items() if isinstance(solver, Grid)]
-
     def _cell(self, place: int) -> str:
         return ", ".join(plain(value) for value in self.cells[place].values())
-
-    def _job(self, cell: int, label: str, seed: int, point: Point | None = None) -> Job:
-        key = cell, label, seed, point
-        if key in self._jobs:
-            return self._jobs[key]
-        solver, setting = self.solvers[label], ""
-        if isinstance(solver, Grid):
-            assert point is not None, "a grid runs at its points"
-            setting, solver = solver.shown(point), solver.solver(point)
-        over = self.cells[cell]
-        name = digest(self._identity, dict(over), seed, solver, self.rounds, consensus.__version__)
-        self._jobs[key] = Job(cell, over, seed, label, setting, solver, seed in self.tuning_seeds, name)
-        return self._jobs[key]
-
-    def _outcome(self, name: str) -> Outcome | None:
-        if name not in self._seen:
-            found = read(self.folder / "runs" / f"{name}.npz")
-            if found is None:
-                return None
-            self._seen[name] = found
-        return self._seen[name]
-
-    def _tuned(self, cell: int) -> tuple[dict[str, Tuned], list[Job]]:
-        """Return the grids of a case as they stand, and the runs that are missing for them to go on."""
-        points = {label: self.solvers[label].points() for label in self._grids}  # type: ignore[union-attr]  # they are grids
-        if not points:
-            return {}, []
-        others = (
-            [label for label in self.solvers if label not in points] if self.measure.relative and not self.reference else []
-        )
-        for turn in range(_MOST + 1):
-            jobs = {(label, None): [self._job(cell, label, seed) for seed in self.tuning_seeds] for label in others} | {
-                (label, point): [self._job(cell, label, seed, point) for seed in self.tuning_seeds]
-                for label, tried in points.items()
-                for point in tried
-            }
-            missing = [job for runs in jobs.values() for job in runs if self._outcome(job.name) is None]
-            if missing:
-                return {label: Tuned(tried, None, False) for label, tried in points.items()}, missing
-            outcomes = {key: [self._seen[job.name] for job in runs] for key, runs in jobs.items()}
-            levels = [
-                self._level(cell, seed, [runs[k] for runs in outcomes.values()]) for k, seed in enumerate(self.tuning_seeds)
-            ]
-            merits = {
-                key: self.measure.merit(runs, levels, self.rounds) for key, runs in outcomes.items() if key[1] is not None
-            }
-            tuned, grown = {}, False
-            for label, tried in list(points.items()):
-                grid = self.solvers[label]
-                assert isinstance(grid, Grid)
-                best = min(tried, key=lambda point: (merits[label, point], tried.index(point)))
-                new = [near for near in grid.beside(best, tried) if near not in tried]
-                tuned[label] = Tuned(tried, best, not new)
-                grown = grown or bool(new)
-                points[label] = tried + new
-            if not grown or turn == _MOST:
-                return tuned, []
-        raise AssertionError("the last turn returns")
-
-    def _report(self, cell: int, tuned: Mapping[str, Tuned]) -> dict[str, list[Job]]:
-        """Return the runs of the report in a case, those of grids where they are tuned."""
-        found = {}
-        for label in self.solvers:
-            best = tuned[label].best if label in tuned else None
-            if label not in tuned or best is not None:
-                found[label] = [self._job(cell, label, seed, best) for seed in self.seeds]
-        return found
-
-    def _missing(self) -> list[Job]:
-        jobs: dict[str, Job] = {}
-        for cell in range(len(self.cells)):
-            tuned, missing = self._tuned(cell)
-            report = [job for runs in self._report(cell, tuned).values() for job in runs]
-            missing = missing + [job for job in report if self._outcome(job.name) is None]
-            jobs |= {
-                job.name: job for job in sorted(missing, key=lambda job: job.seed)
-            }  # of one seed in turn: its problem stays
-        return list(jobs.values())
-
-    def _planned(self) -> dict[str, None]:
-        """Return the names of all runs that are known so far to be needed, with stand-ins for those of grids not yet tuned."""
-        names: dict[str, None] = {}
-        for cell in range(len(self.cells)):
-            tuned, missing = self._tuned(cell)
-            names |= dict.fromkeys(job.name for job in missing)
-            for label, grid in tuned.items():
-                names |= {self._job(cell, label, seed, point).name: None for point in grid.points for seed in self.tuning_seeds}
-            report = self._report(cell, tuned)
-            names |= {job.name: None for runs in report.values() for job in runs}
-            names |= {f"{cell} {label} {seed}": None for label in self.solvers if label not in report for seed in self.seeds}
-        return names
-
-    def _level(self, cell: int, seed: int, outcomes: Sequence[Outcome]) -> float:
-        lowest = None
-        if self.reference is not None:
-            if (cell, seed) not in self._lowest:
-                path = self.folder / "runs" / f"{digest(self._identity, dict(self.cells[cell]), seed, self.reference)}.json"
-                if not path.exists():
-                    made = called(self.case, self.cells[cell], seed)
-                    write(path, _checks.number("what reference returns", self.reference(made.problem)))
-                self._lowest[cell, seed] = json.loads(path.read_text())
-            lowest = self._lowest[cell, seed]
-        return self.measure.level_of(outcomes, lowest)
-
-    def _reported(self, partly: bool = False) -> list[dict[str, list[Outcome]]]:
-        """Return for each case the outcomes of every solver, one for each seed; ``partly`` those that there are."""
-        check(self.folder, self._about)
-        found, missing, total = [], 0, 0
-        for cell in range(len(self.cells)):
-            report = self._report(cell, self._tuned(cell)[0])
-            outcomes = {label: [self._outcome(job.name) for job in runs] for label, runs in report.items()}
-            there = {label: [one for one in runs if one is not None] for label, runs in outcomes.items()}
-            total += len(self.solvers) * len(self.seeds)
-            missing += len(self.solvers) * len(self.seeds) - sum(map(len, there.values()))
-            found.append({label: runs for label, runs in there.items() if runs})
-        if missing and not partly:
-            raise RuntimeError(
-                f"{missing} of the {total} runs of the report are missing in {self.folder}: study.run() does them"
-            )
-        return found
-
-    def _measured(self) -> list[dict[str, list[Value]]]:
-        """Return for each case the measure of every solver, one for each seed."""
-        found = []
-        for cell, outcomes in enumerate(self._reported()):
-            levels = [self._level(cell, seed, [runs[k] for runs in outcomes.values()]) for k, seed in enumerate(self.seeds)]
-            found.append(
-                {label: [self._value(run, level) for run, level in zip(runs, levels)] for label, runs in outcomes.items()}
-            )
-        return found
-
-    def _value(self, outcome: Outcome, level: float) -> Value:
-        key = str(outcome.path), level
-        if key not in self._values:
-            self._values[key] = self.measure.value(outcome, level, self.rounds)
-        return self._values[key]
 
     # Tables and figures
 
@@ -429,7 +293,7 @@ class Study:
             too.
         """
         inside = _checks.choice("show", show, tuple(statistics.INTERVALS))
-        cells = self._measured()
+        cells = self._plan.measured()
         rows = [
             {"solver": label, **{place: statistics.cell(cell[label], inside) for place, cell in enumerate(cells)}}
             for label in self.solvers
@@ -459,20 +323,23 @@ class Study:
         check(self.folder, self._about)
         rows = []
         for cell in range(len(self.cells)):
-            tuned = self._tuned(cell)[0]
+            tuned = self._plan.tuned(cell)[0]
             jobs = [
-                self._job(cell, label, seed, point)
+                self._plan.job(cell, label, seed, point)
                 for label, grid in tuned.items()
                 for point in grid.points
                 for seed in self.tuning_seeds
             ]
             if tuned and self.measure.relative and not self.reference:
                 jobs += [
-                    self._job(cell, label, seed) for label in self.solvers if label not in tuned for seed in self.tuning_seeds
+                    self._plan.job(cell, label, seed)
+                    for label in self.solvers
+                    if label not in tuned
+                    for seed in self.tuning_seeds
                 ]
-            jobs += [job for runs in self._report(cell, tuned).values() for job in runs]
+            jobs += [job for runs in self._plan.report(cell, tuned).values() for job in runs]
             for job in jobs:
-                outcome = self._outcome(job.name)
+                outcome = self._plan.outcome(job.name)
                 if outcome is not None:
                     for_what = {"for": "tuning" if job.tuning else "report", "rounds": outcome.rounds, "ended": outcome.reason}
                     who = {"solver": job.label, "setting": job.setting, "seed": job.seed}
@@ -487,10 +354,10 @@ class Study:
         pandas.DataFrame
             A row for each case and grid.
         """
-        self._reported()
+        self._plan.reported()
         rows = []
         for cell, over in enumerate(self.cells):
-            for label, tuned in self._tuned(cell)[0].items():
+            for label, tuned in self._plan.tuned(cell)[0].items():
                 grid = self.solvers[label]
                 assert isinstance(grid, Grid)
                 assert tuned.best is not None, "all runs are there"
@@ -532,7 +399,7 @@ class Study:
         """
         _checks.choice("name", name, tuple(self.solvers))
         rows: list[dict[str, Any]] = []
-        for over, cell in zip(self.cells, self._measured(), strict=True):
+        for over, cell in zip(self.cells, self._plan.measured(), strict=True):
             for label in self.solvers:
                 if label != name:
                     found = statistics.paired(self.measure.text, cell[name], cell[label])
@@ -567,12 +434,12 @@ class Study:
            convergence rates", IEEE Transactions on Automatic Control 66(6) (2021).
         """
         rows = []
-        for place, (over, cell) in enumerate(zip(self.cells, self._reported(), strict=True)):
+        for place, (over, cell) in enumerate(zip(self.cells, self._plan.reported(), strict=True)):
             made = called(self.case, over, self.seeds[0])
-            tuned = self._tuned(place)[0]
+            tuned = self._plan.tuned(place)[0]
             for label, outcomes in cell.items():
                 solver, best = self.solvers[label], tuned[label].best if label in tuned else None
-                first = self._job(place, label, self.seeds[0], best).solver if isinstance(solver, Grid) else solver
+                first = self._plan.job(place, label, self.seeds[0], best).solver if isinstance(solver, Grid) else solver
                 found = statistics.rate([outcome.history for outcome in outcomes], column)
                 rows.append({**over, "solver": label, **found, "bound": statistics.bound(first, made.problem, made.network)})
         title = f"linear rate of {column} a round: median [quartiles] of {len(self.seeds)} seeds, beside the bound of theory"
@@ -605,7 +472,7 @@ class Study:
             if not isinstance(value, str):
                 raise TypeError(f"{name} must be the name of a column of the history; got {_checks.shown(value)}")
         return figures.bands(
-            self._reported(partly=True), [self._cell(k) for k in range(len(self.cells))], column, x, log, log_x
+            self._plan.reported(partly=True), [self._cell(k) for k in range(len(self.cells))], column, x, log, log_x
         )
 
     def profile(self, ax: Axes | None = None) -> Axes:
@@ -627,7 +494,7 @@ class Study:
         ----------
         .. [1] E. D. Dolan and J. J. More, "Benchmarking optimization software with performance profiles" (2002).
         """
-        cells = self._measured()
+        cells = self._plan.measured()
         values = {label: [value for cell in cells for value in cell[label]] for label in self.solvers}
         ratios = statistics.ratios(self.measure.text, values)
         return figures.profile(ratios, self.measure.text, len(self.cells), len(self.seeds), _checks.axes(ax))
@@ -662,6 +529,6 @@ class Study:
         drawn = figures.Live(self.folder / "live.png")
         while True:
             drawn.show(lambda: self.plot(column, x))
-            if not self._missing():
+            if not self._plan.missing():
                 return
             drawn.wait(every)

@@ -1,5 +1,6 @@
 """A study that is killed and stopped, again and again, is the one that was never stopped."""
 
+import contextlib
 import os
 import random
 import signal
@@ -92,6 +93,47 @@ def test_killed_and_stopped_it_equals_one_that_never_was(tmp_path):
     assert first.table().equals(second.table())
     assert first.grids().equals(second.grids())
     assert first.runs().equals(second.runs())
+
+
+def children_of(process):
+    """Return the processes that this one has started."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1]) == process:
+                found.append(int(folder.name))
+    return found
+
+
+def alive(process):
+    with contextlib.suppress(OSError):
+        return (Path("/proc") / str(process) / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_forked_process_has_workers_of_its_own_and_they_end_with_it(tmp_path):
+    children = Children()
+    done = int(children.ask(f"here {tmp_path / 'first'} 2"))  # workers of the process that forks the others
+    assert done >= 200
+    process = children.begin(tmp_path / "second", 2)
+    until = time.monotonic() + 120
+    while len(list((tmp_path / "second" / "runs").glob("*.npz"))) < 5:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    workers = children_of(process)
+    assert len(workers) >= 2
+    os.kill(process, signal.SIGKILL)
+    assert children.end() == -signal.SIGKILL
+    while any(map(alive, workers)):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    children.begin(tmp_path / "second", 2)
+    assert children.end() == 0
+    children.close()
+    first, second = (tiny_study.study(tmp_path / name) for name in ("first", "second"))
+    assert first.table().equals(second.table())
 
 
 @pytest.mark.slow
