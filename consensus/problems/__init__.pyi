@@ -12,3 +12,4 @@ from consensus.problems.minibatches import Minibatches as Minibatches
 from consensus.problems.problem import Problem as Problem
 from consensus.problems.state import Work as Work
 from consensus.streaming.lazy_problem import LazyProblem as LazyProblem
+from consensus.unlike.problem import UnlikeProblem as UnlikeProblem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import cloudpickle
@@ -37,8 +37,8 @@ class BaseProblem(ABC):
         P.
     dtype : numpy.dtype
         The dtype of iterates and gradients.
-    regularizer : Regularizer or None
-        The regularizer r, ``L2(0)`` if None.
+    regularizer : Regularizer, sequence of Regularizer, or None
+        The regularizer r, ``L2(0)`` if None; of a list, ``sum_i r_i`` of the agents' own ones or sets.
 
     Attributes
     ----------
@@ -82,19 +82,23 @@ class BaseProblem(ABC):
         network_size: int,
         parameters: int,
         dtype: DTypeLike,
-        regularizer: Regularizer | None,
+        regularizer: Regularizer | Sequence[Regularizer | None] | None,
     ) -> None:
         self.rows, self.agents, self.network_size = rows, len(rows), network_size
         self.parameters, self.dtype, self.work = parameters, np.dtype(dtype), Work()
         self.cache = Cache()
-        regularizer = L2(0.0) if regularizer is None else _checks.regularizer(regularizer)
+        if isinstance(regularizer, list | tuple):
+            from consensus.unlike.regularizers import OwnRegularizers
+
+            regularizer = OwnRegularizers(regularizer).for_network(network_size).restrict(rows.tolist())
+        r: Regularizer = L2(0.0) if regularizer is None else cast(Regularizer, _checks.regularizer(regularizer))
         # A nonconvex r is a convex one minus a smooth one; the second joins the costs, shared out among the agents.
         self.nonconvex: DifferenceOfConvex | None = None
-        if not getattr(regularizer, "is_convex", True):
-            _checks.needs("a regularizer with is_convex = False", regularizer, "convex", "smooth_value", "smooth_gradient")
-            self.nonconvex = cast(DifferenceOfConvex, regularizer)  # it has the attributes of one
-            regularizer = _checks.regularizer(self.nonconvex.convex, "its convex part")
-        self.regularizer = regularizer
+        if not getattr(r, "is_convex", True):
+            _checks.needs("a regularizer with is_convex = False", r, "convex", "smooth_value", "smooth_gradient")
+            self.nonconvex = cast(DifferenceOfConvex, r)  # it has the attributes of one
+            r = _checks.regularizer(self.nonconvex.convex, "its convex part")
+        self.regularizer = r
 
     @abstractmethod
     def _value(self, w: Float[np.ndarray, "agents P"]) -> Float[np.ndarray, " agents"]:
@@ -199,6 +203,8 @@ class BaseProblem(ABC):
         rows = _checks.rows(rows, self.agents)
         block.rows = self.rows[rows]
         block.agents, block.work, block.cache = len(block.rows), Work(), Cache()
+        if hasattr(self.regularizer, "of_agents"):  # each agent has its own
+            block.regularizer = cast(Any, self.regularizer).restrict(block.rows.tolist())
         return block
 
     def shared(self) -> SharedProblem:

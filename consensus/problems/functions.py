@@ -27,8 +27,8 @@ class FunctionProblem(BaseProblem):
         Costs and their gradients, of w and perhaps of ``rows``.
     agents, parameters : int
         Numbers of agents and of parameters.
-    regularizer : Regularizer, optional
-        The regularizer r.
+    regularizer : Regularizer or sequence of Regularizer, optional
+        The regularizer r, or one of each agent.
     lipschitz : float or array_like (agents,), optional
         Lipschitz constants of the gradients.
     labels : sequence, optional
@@ -51,7 +51,7 @@ class FunctionProblem(BaseProblem):
         gradient: Function,
         agents: int,
         parameters: int,
-        regularizer: Regularizer | None = None,
+        regularizer: Regularizer | Sequence[Regularizer | None] | None = None,
         lipschitz: ArrayLike | None = None,
         labels: Sequence[Hashable] | None = None,
     ) -> None:
@@ -64,7 +64,7 @@ class FunctionProblem(BaseProblem):
             self.labels = _names.checked("labels", labels, agents)
         self._functions = value, gradient
         self._by_rows = _takes_rows(value), _takes_rows(gradient)
-        self._constants = None if lipschitz is None else _positive(lipschitz, agents)
+        self._constants = None if lipschitz is None else positive(lipschitz, agents)
 
     def __repr__(self) -> str:
         return (
@@ -114,7 +114,7 @@ def _takes_rows(function: Function) -> bool:
         return False
 
 
-def _positive(lipschitz: ArrayLike, agents: int) -> np.ndarray:
+def positive(lipschitz: ArrayLike, agents: int) -> np.ndarray:
     """Return ``lipschitz`` as an array (agents,); raise ``ValueError`` unless its numbers are > 0."""
     found = _checks.floats("lipschitz", lipschitz)
     if found.shape not in ((), (agents,)) or not (np.isfinite(found) & (found > 0)).all():

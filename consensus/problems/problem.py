@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import cloudpickle
 import numpy as np
@@ -33,6 +33,9 @@ from consensus.problems.state import Cache, SharedProblem, TestSet
 from consensus.regularizers import Regularizer
 from consensus.workers.shared_memory import SharedArray
 
+if TYPE_CHECKING:
+    from consensus.unlike.problem import AgentCost, UnlikeProblem
+
 
 class Problem(SampleSums):
     """Training a model on shards: ``g_i(w) = c sum_m l(f(w, x_m), d_m)`` over the samples m of agent i.
@@ -45,8 +48,9 @@ class Problem(SampleSums):
         The loss l.
     shards : Shards
         The samples, as :func:`consensus.partition` returns them.
-    regularizer : Regularizer, optional
-        The regularizer r; none if omitted.
+    regularizer : Regularizer or sequence of Regularizer, optional
+        The regularizer r; none if omitted. A list has one of each agent, r_i, or None: U has their sum, and only solvers with
+        ``needs.own_regularizers`` take it, such as NIDS, PGEXTRA and Subgradient.
     reduction : {"mean", "sum"}
         With ``mean`` c = 1/N, N the samples of the whole network, so that U is the mean loss plus r. If the loss gives labels
         weights, as :class:`CrossEntropy` may, N is their sum. With ``sum`` c = 1, the convention of [1]_.
@@ -84,7 +88,7 @@ class Problem(SampleSums):
         model: Model,
         loss: Loss,
         shards: Shards,
-        regularizer: Regularizer | None = None,
+        regularizer: Regularizer | Sequence[Regularizer | None] | None = None,
         reduction: Literal["mean", "sum"] = "mean",
         micro_batch: int | None = None,
     ) -> None:
@@ -324,7 +328,7 @@ class Problem(SampleSums):
         gradient: Function,
         agents: int,
         parameters: int,
-        regularizer: Regularizer | None = None,
+        regularizer: Regularizer | Sequence[Regularizer | None] | None = None,
         lipschitz: ArrayLike | None = None,
         labels: Sequence[Hashable] | None = None,
     ) -> FunctionProblem:
@@ -342,8 +346,8 @@ class Problem(SampleSums):
             Number of agents.
         parameters : int
             P.
-        regularizer : Regularizer, optional
-            The regularizer r; none if omitted.
+        regularizer : Regularizer or sequence of Regularizer, optional
+            The regularizer r; none if omitted. A list has one of each agent, as for :class:`consensus.Problem`.
         lipschitz : float or array_like (agents,), optional
             Lipschitz constants of the grad g_i, by which solvers choose a step size that is not given.
         labels : sequence, optional
@@ -374,6 +378,59 @@ class Problem(SampleSums):
         array([[3.]])
         """
         return FunctionProblem(value, gradient, agents, parameters, regularizer, lipschitz, labels)
+
+    @staticmethod
+    def from_agents(
+        costs: Sequence[AgentCost],
+        parameters: int | None = None,
+        regularizer: Regularizer | Sequence[Regularizer | None] | None = None,
+        lipschitz: ArrayLike | None = None,
+        labels: Sequence[Hashable] | None = None,
+    ) -> UnlikeProblem:
+        """Return a problem whose agents have costs of different kinds.
+
+        Parameters
+        ----------
+        costs : sequence
+            For each agent a pair ``(value, gradient)`` of functions of its w (P,); or a scalar CVXPY expression of one variable
+            (P,), whose gradient CVXPY finds; or a problem of one agent, such as ``consensus.Problem(model, loss,
+            consensus.partition(X, y, agents=1))`` with a model and a loss of its own, and no regularizer.
+        parameters : int, optional
+            P; needed if all costs are functions.
+        regularizer : Regularizer or sequence of Regularizer, optional
+            The regularizer r; none if omitted. A list has one of each agent, as for :class:`consensus.Problem`.
+        lipschitz : float or array_like (agents,), optional
+            Lipschitz constants of the grad g_i; problems know their own.
+        labels : sequence, optional
+            The names of the agents.
+
+        Returns
+        -------
+        UnlikeProblem
+            The problem.
+
+        Notes
+        -----
+        Costs are evaluated one after another, those of CVXPY in some milliseconds:
+        :meth:`consensus.Problem.from_functions` is faster where all agents' costs are of one kind.
+
+        Examples
+        --------
+        >>> import cvxpy as cp, numpy as np, consensus, topologies
+        >>> from consensus.solvers import GradientTracking
+        >>> x = cp.Variable(2)
+        >>> one = consensus.partition(np.eye(2), np.ones(2), agents=1)
+        >>> problem = consensus.Problem.from_agents([
+        ...     (lambda w: ((w - 3) ** 2).sum() / 2, lambda w: w - 3),
+        ...     cp.sum(cp.logistic(x)),
+        ...     consensus.Problem(consensus.Linear(2, bias=False), consensus.SquaredLoss(), one)])
+        >>> result = consensus.solve(problem, topologies.ring(3), GradientTracking(0.1), rounds=300)
+        >>> bool(result.history["stationarity"][-1] < 1e-9)
+        True
+        """
+        from consensus.unlike.problem import UnlikeProblem
+
+        return UnlikeProblem(costs, parameters, regularizer, lipschitz, labels)
 
 
 def total_weight(loss: Loss, shards: Shards) -> float:

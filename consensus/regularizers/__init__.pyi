@@ -11,3 +11,4 @@ from consensus.regularizers.norms import L2 as L2
 from consensus.regularizers.norms import ElasticNet as ElasticNet
 from consensus.regularizers.norms import Separable as Separable
 from consensus.regularizers.norms import WeightedElasticNet as WeightedElasticNet
+from consensus.unlike.regularizers import OwnRegularizers as OwnRegularizers

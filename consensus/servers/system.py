@@ -148,6 +148,11 @@ class System(ABC, Generic[S]):
         problem : Problem
             The problem of all agents.
         """
+        if getattr(problem.regularizer, "of_agents", False):
+            raise ValueError(
+                f"{type(self).__name__} needs one regularizer that all agents share, and each has its own: give the problem "
+                "one, or use consensus.solve with NIDS(step_size)"
+            )
         if self.smooth and not getattr(problem.regularizer, "smooth", False):
             raise ValueError(
                 f"{type(self).__name__} needs a smooth regularizer, and {problem.regularizer} is not: SynchronousSGD and "

@@ -52,6 +52,7 @@ from consensus.solvers.sonata import SONATA as SONATA
 from consensus.solvers.wang_elia import WangElia as WangElia
 from consensus.trees.tree_lbfgs import TreeLBFGS as TreeLBFGS
 from consensus.trees.tree_newton import TreeNewton as TreeNewton
+from consensus.unlike.subgradient import Subgradient as Subgradient
 from consensus.variance_reduced.gt_hsgd import GTHSGD as GTHSGD
 from consensus.variance_reduced.gt_saga import GTSAGA as GTSAGA
 from consensus.variance_reduced.gt_sarah import GTSARAH as GTSARAH

@@ -96,6 +96,8 @@ def _any_cost(schedule: ScheduleLike) -> str:
 
 def _check_regularizer(who: str, needs: Needs, r: Regularizer, schedule: ScheduleLike) -> None:
     quadratic = getattr(r, "quadratic", False)
+    if getattr(r, "of_agents", False) and not needs.own_regularizers:
+        raise ValueError(cast(Any, r).refusal(who, schedule))
     if needs.regularizer == "none" and not (quadratic and r.strong_convexity == 0):
         raise ValueError(f"{who} takes no regularizer, and the problem has {r}: give it none")
     if needs.regularizer == "smooth":

@@ -1,6 +1,6 @@
 """Requirements of a solver on a problem and a network, as data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from consensus import _checks
@@ -57,6 +57,10 @@ class Needs:
         Whether agents have models of their own, with the weights of ``network.mix`` in their objective: wrappers that change
         ``network.mix`` refuse it.
 
+    own_regularizers : bool
+        Whether each agent may have a regularizer or a set of its own, ``regularizer=[...]`` of a problem, of which the method
+        takes the prox.
+
     Raises
     ------
     ValueError
@@ -83,24 +87,14 @@ class Needs:
     wakes: bool = False
     coupled: bool = False
     own_models: bool = False
+    own_regularizers: bool = False
 
     def __post_init__(self) -> None:
         _checks.choice("regularizer of Needs", self.regularizer, get_args(Regularizers))
         _checks.choice("mixing of Needs", self.mixing, get_args(Matrices))
-        for name in (
-            "convex",
-            "model",
-            "static",
-            "counts_exchanges",
-            "tree",
-            "each_message",
-            "deterministic",
-            "exact",
-            "wakes",
-            "coupled",
-            "own_models",
-        ):
-            _checks.flag(f"{name} of Needs", getattr(self, name))
+        for setting in fields(self):
+            if setting.type is bool:
+                _checks.flag(f"{setting.name} of Needs", getattr(self, setting.name))
         if not isinstance(self.loss, tuple) or not all(isinstance(name, str) for name in self.loss):
             raise TypeError(f"loss of Needs must be a tuple of attributes' names; got {_checks.shown(self.loss)}")
 

@@ -63,7 +63,7 @@ class NIDS(Solver):
 
     step_size: float | Rule | None = None
 
-    needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True)
+    needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True, own_regularizers=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / L"

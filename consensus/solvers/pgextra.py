@@ -50,7 +50,7 @@ class PGEXTRA(DualSolver):
 
     step_size: float | Rule | None = None
 
-    needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True)
+    needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True, own_regularizers=True)
     exchanges_a_round = 1
     sends = "w"
     default = "by L_i, mu and W"

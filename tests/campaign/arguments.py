@@ -168,6 +168,10 @@ SPECIAL = {
     "consensus.datasets.split": {"y": "good.y()"},
     "consensus.datasets.folds": {"y": "good.y()"},
     "consensus.testing.check_robust": {"rule": "consensus.robust.NNA(good.solver(), 0.25)"},
+    "consensus.problems.UnlikeProblem": {"costs": "[(lambda w: (w**2).sum(), lambda w: 2 * w)] * 4"},
+    "consensus.Problem.from_agents": {"costs": "[(lambda w: (w**2).sum(), lambda w: 2 * w)] * 4"},
+    "consensus.regularizers.OwnRegularizers": {"regularizers": "[consensus.L1(0.1)] * 4", "rows": "[0, 1, 2, 3]"},
+    "consensus.regularizers.OwnRegularizers.refusal": {"who": "'DGD'"},
     "consensus.solvers.Personalized": {"weights": "topologies.metropolis(good.graph())", "l": "0.5"},
     "consensus.Shards.weighted": {"agents": "np.ones(4)"},
     "consensus.studies.Study": {

@@ -32,6 +32,7 @@ SOLVERS = {
     "GT-VR": solvers.GTVR(0.02, 3, probability=0.3),
     "DecentLaM": solvers.DecentLaM(0.005, 3),
     "SGP": solvers.SGP(0.02, 3),
+    "subgradient": solvers.Subgradient(0.02, average=True),
     "NoLoCo": solvers.NoLoCo(0.01, 4, batch=3),
     "DiLoCo": solvers.DiLoCo(0.01, 4),
     "RelaySGD": solvers.RelaySGD(0.02, 3),

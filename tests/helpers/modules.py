@@ -40,6 +40,7 @@ ADDITIONS = (
     "tables",
     "testing",
     "trees",
+    "unlike",
     "variance_reduced",
 )
 # Where a function of the core imports an addition, for what is asked of it by name.
@@ -48,6 +49,8 @@ DOORS = {
     ("consensus.data.tables", "consensus.tables.dataset"),  # data frames, text, whole data sets
     ("consensus.data.tables", "consensus.tables.frames"),
     ("consensus.engines.mpi", "consensus.asynchronous"),  # MPI(asynchronous=True)
+    ("consensus.problems.base", "consensus.unlike.regularizers"),  # regularizer=[...]
+    ("consensus.problems.problem", "consensus.unlike.problem"),  # Problem.from_agents
     ("consensus.result", "consensus.owners.predictor"),  # result.predictor, consensus.load
     ("consensus.result", "consensus.owners.predictor_file"),
 }
