@@ -16,6 +16,7 @@ NEEDS = {
     "gpu": ("torch",),
     "losses": ("torch",),
     "privacy": ("cryptography",),
+    "statistics": ("cryptography",),
 }
 PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 EXAMPLES = {

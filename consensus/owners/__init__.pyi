@@ -2,6 +2,8 @@ from consensus.owners.calibration import Conformal as Conformal
 from consensus.owners.calibration import conformal as conformal
 from consensus.owners.descriptions import describe as describe
 from consensus.owners.fitted import Fit as Fit
+from consensus.owners.histograms import histogram as histogram
+from consensus.owners.histograms import quantiles as quantiles
 from consensus.owners.regression import fit as fit
 from consensus.owners.regression import inference as inference
 from consensus.owners.survival import Curves as Curves

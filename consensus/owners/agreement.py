@@ -32,10 +32,14 @@ class Agreement(NamedTuple):
 
 
 class Scaler(NamedTuple):
-    """Means and standard deviations (columns,) of the rows of all owners; deviations of constant columns are one."""
+    """Means and standard deviations (columns,) of the rows of all owners; deviations of constant columns are one.
+
+    ``absent`` are missing cells of each column, or 0.
+    """
 
     mean: np.ndarray
     scale: np.ndarray
+    absent: int | np.ndarray = 0
 
 
 def agree(tables: Sequence[OwnTable], first: int, exchange: Exchanges) -> Agreement:
@@ -112,7 +116,7 @@ def scaler(parts: Sequence[np.ndarray], samples: int, what: str, exchange: Excha
     )
     variance = total(squares) / samples
     constant = variance <= samples * _EPS * variance + (samples * mean * _EPS) ** 2  # by rounding alone
-    return Scaler(mean, np.where(constant, 1.0, np.sqrt(variance)))
+    return Scaler(mean, np.where(constant, 1.0, np.sqrt(variance)), samples - count)
 
 
 def _sums(part: np.ndarray, gone: np.ndarray | None) -> np.ndarray:

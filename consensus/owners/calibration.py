@@ -140,7 +140,7 @@ def conformal(
         raise ValueError("owned must have test rows, on which sets are calibrated: give consensus.data.own test_size=0.3")
     if not isinstance(predictor, Predictor):
         raise TypeError(f"predictor must be what result.predictor(owned.pipeline) returned; got {_checks.shown(predictor)}")
-    sums = Sums(test, network, engine, secure)
+    sums = Sums(test, network, engine, secure, {"level": level})
     own = [_scores(predictor, test, place) for place in range(test.agents)]
     first = sums("scores", "test rows, and the sum of scores", [{"rows": len(s), "sum": s.sum()} for s in own])
     rows = int(first["rows"])

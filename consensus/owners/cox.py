@@ -22,7 +22,10 @@ class Risk(NamedTuple):
     begin: np.ndarray  # (events,) the first sample at risk
     group: np.ndarray  # (events,) number of its time
     share: np.ndarray  # (events,) of the tied events that are left out
-    risks: np.ndarray  # (samples,) exp(f), up to a factor
+    level: np.ndarray  # (events,) mean weight of the tied events
+    upto: np.ndarray  # (samples,) number of times of events until its own
+    weights: np.ndarray  # (samples,)
+    risks: np.ndarray  # (samples,) weight times exp(f), up to a factor
     sums: np.ndarray  # (events,) of the risks of those at risk, as ties say
     slopes: np.ndarray  # (samples,) factor of the risk in the gradient
     top: float  # logarithm of the factor
@@ -35,34 +38,104 @@ def shares(counts: np.ndarray, ties: str) -> np.ndarray:
     return np.asarray(number / np.repeat(counts, counts) if ties == "efron" else np.zeros(len(number)))
 
 
-def at_risk(f: np.ndarray, time: np.ndarray, event: np.ndarray, ties: str) -> Risk:
+def at_risk(f: np.ndarray, time: np.ndarray, event: np.ndarray, ties: str, weights: np.ndarray | None = None) -> Risk:
     """Return the parts of the partial likelihood of samples with logarithms of risks f (samples,)."""
     order = np.argsort(time, kind="stable")
     t, dead = time[order], event[order] > 0
+    w = np.ones(len(f)) if weights is None else weights[order]
     top = float(f.max(initial=-np.inf)) if len(f) else 0.0
-    risks = np.exp(f[order] - top)
+    risks = w * np.exp(f[order] - top)
     times, group, counts = np.unique(t[dead], return_inverse=True, return_counts=True)
-    begin = np.searchsorted(t, times)
+    begin, upto = np.searchsorted(t, times), np.searchsorted(times, t, side="right")
+    level = (np.bincount(group, w[dead], len(times)) / counts)[group]
     left = np.cumsum(risks[::-1])[::-1][begin]
     tied, share = np.bincount(group, risks[dead], len(times)), shares(counts, ties)
     sums = left[group] - share * tied[group]
-    inverse = np.cumsum(np.bincount(group, 1 / sums, len(times)))
-    slopes = np.r_[0.0, inverse][np.searchsorted(times, t, side="right")]
-    slopes[dead] -= np.bincount(group, share / sums, len(times))[group]
-    return Risk(order, dead, begin[group], group, share, risks, sums, slopes, top)
+    inverse = np.cumsum(np.bincount(group, level / sums, len(times)))
+    slopes = np.r_[0.0, inverse][upto]
+    slopes[dead] -= np.bincount(group, level * share / sums, len(times))[group]
+    return Risk(order, dead, begin[group], group, share, level, upto, w, risks, sums, slopes, top)
 
 
-def partial(X: np.ndarray, f: np.ndarray, time: np.ndarray, event: np.ndarray, ties: str) -> dict[str, np.ndarray]:
-    """Return the negative logarithm of the partial likelihood, its gradient and Hessian with respect to coefficients of X."""
-    at = at_risk(f, time, event, ties)
-    x, weighted = X[at.order], at.risks[:, None] * X[at.order]
-    value = np.log(at.sums).sum() - (f[at.order][at.dead] - at.top).sum()
-    gradient = weighted.T @ at.slopes - x[at.dead].sum(axis=0)
+def _means(at: Risk, x: np.ndarray) -> np.ndarray:
+    """Return the means (events, p) over risk sets of ordered columns x (samples, p)."""
+    weighted = at.risks[:, None] * x
     left = np.cumsum(weighted[::-1], axis=0)[::-1][at.begin]
-    tied = np.zeros((int(at.group.max(initial=-1)) + 1, X.shape[1]))
-    np.add.at(tied, at.group, weighted[at.dead])
-    means = (left - at.share[:, None] * tied[at.group]) / at.sums[:, None]
+    tied = _by_group(at.group, weighted[at.dead], int(at.group.max(initial=-1)) + 1)
+    return np.asarray((left - at.share[:, None] * tied[at.group]) / at.sums[:, None])
+
+
+def _by_group(group: np.ndarray, rows: np.ndarray, groups: int) -> np.ndarray:
+    """Return the sums (groups, p) of rows (rows, p)."""
+    found = np.zeros((groups, rows.shape[1]))
+    np.add.at(found, group, rows)
+    return found
+
+
+def partial(
+    X: np.ndarray, f: np.ndarray, time: np.ndarray, event: np.ndarray, ties: str, weights: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Return the negative logarithm of the partial likelihood, its gradient and Hessian with respect to coefficients of X."""
+    at = at_risk(f, time, event, ties, weights)
+    x = X[at.order]
+    weighted, means = at.risks[:, None] * x, np.sqrt(at.level)[:, None] * _means(at, x)
+    own = at.weights[at.dead]
+    value = (at.level * np.log(at.sums)).sum() - (own * (f[at.order][at.dead] - at.top)).sum()
+    gradient = weighted.T @ at.slopes - (own[:, None] * x[at.dead]).sum(axis=0)
     return {"value": value, "gradient": gradient, "hessian": (weighted.T * at.slopes) @ x - means.T @ means}
+
+
+class Events(NamedTuple):
+    """Risk sets of all events."""
+
+    means: np.ndarray  # (events, p) of columns
+    sums: np.ndarray  # (events,) of risks
+    share: np.ndarray  # (events,) of the tied events that are left out
+    level: np.ndarray  # (events,) mean weight of the tied events
+    group: np.ndarray  # (events,) number of its time
+    times: int  # how many
+
+
+class Rows(NamedTuple):
+    """Rows, of which score residuals are wanted."""
+
+    X: np.ndarray  # (rows, p)
+    risks: np.ndarray  # (rows,) weight times exp(f), up to the factor of sums
+    weights: np.ndarray  # (rows,)
+    dead: np.ndarray  # (rows,) whether it has an event
+    group: np.ndarray  # (dead rows,) number of its time
+    upto: np.ndarray  # (rows,) how many times there are until its own
+
+
+def residuals(rows: Rows, events: Events) -> np.ndarray:
+    """Return the score residuals (rows, p): a row's weight times the derivative of the score by this weight."""
+    factor = events.level / events.sums
+
+    def through(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sums until each time, and by time what ties leave out."""
+        every, left_out = (
+            _by_group(events.group, part[:, None] * values, events.times) for part in (factor, events.share * factor)
+        )
+        return np.r_[np.zeros((1, values.shape[1])), np.cumsum(every, axis=0)], left_out
+
+    (hazard, tied), (drift, tied_drift) = through(np.ones((len(factor), 1))), through(events.means)
+    number = np.maximum(np.bincount(events.group, minlength=events.times), 1)[:, None]
+    middle = _by_group(events.group, events.means, events.times) / number
+    found = rows.risks[:, None] * (drift[rows.upto] - rows.X * hazard[rows.upto])
+    x, group = rows.X[rows.dead], rows.group
+    found[rows.dead] += rows.risks[rows.dead][:, None] * (x * tied[group] - tied_drift[group])
+    found[rows.dead] += rows.weights[rows.dead][:, None] * (x - middle[group])
+    return np.asarray(found)
+
+
+def score_residuals(
+    X: np.ndarray, f: np.ndarray, time: np.ndarray, event: np.ndarray, ties: str, weights: np.ndarray
+) -> np.ndarray:
+    """Return the score residuals (samples, p), in the order of times."""
+    at = at_risk(f, time, event, ties, weights)
+    x, times = X[at.order], int(at.group.max(initial=-1)) + 1
+    rows = Rows(x, at.risks, at.weights, at.dead, at.group, at.upto)
+    return residuals(rows, Events(_means(at, x), at.sums, at.share, at.level, at.group, times))
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,41 @@ class _Dealt(NamedTuple):
     labels: Any = None
 
 
+class Opened(NamedTuple):
+    """Tables of the owners here, and the kinds of the columns of all, with what adds over owners."""
+
+    frames: list[Any]
+    kinds: dict[str, str]
+    sums: Sums
+    exchange: Exchanges
+
+
+def opened(
+    data: Any,  # noqa: ANN401  # as describe takes it
+    categories: Sequence[str],
+    network: nx.Graph | ScheduleLike | None,
+    engine: Together | None,
+    secure: bool | SecureSums,
+    settings: Mapping[str, object],
+    reading: ReadingOptions,
+) -> Opened:
+    """Return the tables of the owners here, of whose columns all have agreed."""
+    together: Together = OneProcess() if engine is None else engine
+    _checks.offers("engine", together, ("size", "rows", "agreed", "allgather"), "an engine, such as consensus.engines.MPI()")
+    given = list(data.values()) if isinstance(data, Mapping) else list(data) if isinstance(data, list | tuple) else [data]
+    if not given:
+        raise ValueError("data must be a table, or a list of tables with one for each owner; got none")
+    tables = [
+        _table(f"data[{place}]", one, categories, Reading(**reading), together.size > 1) for place, one in enumerate(given)
+    ]
+    exchange = Exchanges(together)
+    kinds = exchange("columns", "names of columns, and which are numbers", [kinds for _, kinds, _ in tables], len)
+    sums = Sums(_Dealt(len(kinds)), network, engine, secure, settings)
+    sums.reject([error for *_, error in tables])
+    _check_kinds(kinds)
+    return Opened([frame for frame, *_ in tables], kinds[0], sums, exchange)
+
+
 def describe(
     data: Given | Sequence[Given] | Mapping[str, Given],
     *,
@@ -63,7 +98,8 @@ def describe(
     secure : bool or SecureSums
         Whether masks hide the terms of each owner, so that others learn the totals alone.
     least : int
-        Counts below it, of rows, of missing cells and of categories, are NaN, as is what is computed from so few numbers.
+        Counts below it, of rows, of missing cells and of categories, are NaN, as is what is computed from so few numbers, and
+        so are the next larger counts, where a small one could be computed from them and the total.
     **reading
         How files of text are read, as by :func:`consensus.datasets.load`.
 
@@ -83,31 +119,18 @@ def describe(
     --------
     >>> import numpy as np, pandas as pd, consensus
     >>> oslo = pd.DataFrame({"age": np.arange(20.0, 80.0), "ward": ["A", "B"] * 30})
-    >>> rome = pd.DataFrame({"age": [50.0] * 39 + [np.nan], "ward": ["A"] * 40})
+    >>> rome = pd.DataFrame({"age": [50.0] * 30 + [np.nan] * 10, "ward": ["A"] * 40})
     >>> table = consensus.owners.describe([oslo, rome], categories=["ward"])
     >>> table.loc["age", ["rows", "mean", "deviation"]].round(1).tolist(), float(table.loc["ward_B", "mean"])
-    ([99.0, 49.7, 13.6], 0.3)
+    ([90.0, 49.7, 14.2], 0.3)
     """
-    together: Together = OneProcess() if engine is None else engine
-    _checks.offers("engine", together, ("size", "rows", "agreed", "allgather"), "an engine, such as consensus.engines.MPI()")
     _checks.count("least", least)
     listed = isinstance(categories, Sequence) and not isinstance(categories, str)
     if not listed or not all(isinstance(name, str) for name in categories):
         raise TypeError(f"categories must be a list of names of columns, such as ['ward']; got {_checks.shown(categories)}")
-    given = list(data.values()) if isinstance(data, Mapping) else list(data) if isinstance(data, list | tuple) else [data]
-    if not given:
-        raise ValueError("data must be a table, or a list of tables with one for each owner; got none")
-    tables = [
-        _table(f"data[{place}]", one, categories, Reading(**reading), together.size > 1) for place, one in enumerate(given)
-    ]
-    exchange = Exchanges(together)
-    kinds = exchange("columns", "names of columns, and which are numbers", [kinds for _, kinds, _ in tables], len)
-    sums = Sums(_Dealt(len(kinds)), network, engine, secure)
-    sums.reject([error for *_, error in tables])
-    frames = [frame for frame, *_ in tables]
-    _check_kinds(kinds)
-    numbers = [name for name, kind in kinds[0].items() if kind == "numbers"]
-    texts = {name: _texts(exchange, frames, name) for name in kinds[0] if kinds[0][name] == "categories"}
+    frames, kinds, sums, exchange = opened(data, categories, network, engine, secure, {}, reading)
+    numbers = [name for name, kind in kinds.items() if kind == "numbers"]
+    texts = {name: _texts(exchange, frames, name) for name in kinds if kinds[name] == "categories"}
     values = [{name: np.asarray(numbers_of(frame[name]), float) for name in numbers} for frame in frames]
     first = sums(
         "counts",
@@ -115,7 +138,7 @@ def describe(
         [
             {
                 "rows": len(frame),
-                "there": [frame[name].notna().sum() for name in kinds[0]],
+                "there": [frame[name].notna().sum() for name in kinds],
                 "sums": [np.nansum(own[name]) for name in numbers],
                 "categories": [
                     frame[name].map(looks.text_of, na_action="ignore").eq(text).sum() for name in texts for text in texts[name]
@@ -124,7 +147,7 @@ def describe(
             for frame, own in zip(frames, values, strict=True)
         ],
     )
-    there = dict(zip(kinds[0], np.rint(first["there"]), strict=True))
+    there = dict(zip(kinds, np.rint(first["there"]), strict=True))
     count = np.array([there[name] for name in numbers])
     mean = first["sums"] / np.maximum(count, 1)
     second = sums(
@@ -138,25 +161,36 @@ def describe(
 
     names = ["rows", "missing", "mean", "deviation", *(f"{share:.0%}" for share in _QUARTILES)]
     rows, found = float(first["rows"]), {}
-    for name, kind in kinds[0].items():
-        known = _released(there[name], least)
-        gone = _released(rows - there[name], least, zero=True) / rows
+    for name, kind in kinds.items():
+        known, gone = _released([there[name], rows - there[name]], least)
         if kind == "categories":
             counts = dict(zip([(one, text) for one in texts for text in texts[one]], np.rint(first["categories"]), strict=True))
-            for text in texts[name]:
-                own = _released(counts[name, text], least)
-                found[f"{name}_{text}"] = [own, gone, own / max(there[name], 1), *[np.nan] * 4]
+            *told, gone = _released([*(counts[name, text] for text in texts[name]), rows - there[name]], least)
+            for text, own in zip(texts[name], told, strict=True):
+                found[f"{name}_{text}"] = [own, gone / rows, own / max(there[name], 1), *[np.nan] * 4]
         elif kind == "numbers":
             place = numbers.index(name)
             told = [mean[place], deviation[place], *quartiles[place]]
-            found[name] = [known, gone, *(told if known == known else [np.nan] * 5)]
+            found[name] = [known, gone / rows, *(told if there[name] >= least else [np.nan] * 5)]
         else:
-            found[name] = [known, gone, *[np.nan] * 5]
+            found[name] = [known, gone / rows, *[np.nan] * 5]
     return pandas.DataFrame.from_dict(found, orient="index", columns=names)
 
 
-def _released(count: float, least: int, zero: bool = False) -> float:
-    return float(count) if count >= least or (zero and count == 0) else np.nan
+def _released(counts: Sequence[float], least: int) -> list[float]:
+    """Return the parts of a known total, NaN in place of those that are smaller than ``least``, but not 0.
+
+    The smallest others are NaN, too, until those that are NaN are at least so many together, and more than one: no small part
+    can be computed from the rest.
+    """
+    found = np.array(counts, float)
+    hidden = (found > 0) & (found < least)
+    if hidden.any():
+        for place in np.argsort(np.where(found > 0, found, np.inf), kind="stable").tolist():
+            if hidden.sum() > 1 and found[hidden].sum() >= least:
+                break
+            hidden[place] |= found[place] > 0
+    return [np.nan if out else float(count) for out, count in zip(hidden, found, strict=True)]
 
 
 def _table(

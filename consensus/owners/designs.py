@@ -46,6 +46,11 @@ def checked(rows: int, first: Terms, names: Sequence[str], constant: int | None)
     return notes
 
 
+def weighted(rows: int, first: Terms) -> bool:
+    """Return whether rows have weights other than one."""
+    return not np.isclose(first["weights"], rows, rtol=1e-9, atol=0)
+
+
 def warn_of_few(own: Sequence[Any], p: int, sums: Sums) -> None:
     """Warn of owners whose rows others can compute from what is sent."""
     few = [len(one.y) for one in own if len(one.y) <= p]
@@ -70,7 +75,7 @@ def fitted(
 ) -> Fit:
     """Return the fit in original units: coefficients ``A b + shift``, the intercept first."""
     b, spread = A @ b + shift, A @ found.covariance @ A.T
-    order = [len(names) - 1, *range(len(names) - 1)] if names[-1] == "intercept" else list(range(len(names)))
+    order = sorted(range(len(names)), key=lambda place: names[place] != "intercept")
     numbers = found.dispersion, found.loglikelihood, rows, sums.owners
     named = tuple(names[place] for place in order)
     return Fit(family, named, b[order], spread[np.ix_(order, order)], kind, *numbers, tuple(notes), sums.revealed())
@@ -95,22 +100,25 @@ def original(owned: Owned, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return X, np.where(near, whole, y), weights
 
 
-def followed(owned: Owned, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the standardised features of the owner at a place, and its times and events."""
+def followed(owned: Owned, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the standardised features of the owner at a place, and its times, events and weights."""
     X, y, weights = original(owned, place)
     owner = f"owner {owned.shards.rows[place]}"
     if y.shape[1] != 2:
         raise ValueError(f"{owner}: survival needs two columns, target=['time', 'event']; got {y.shape[1]}")
     if (y[:, 0] < 0).any() or not np.isin(y[:, 1], (0, 1)).all():
         raise ValueError(f"{owner}: survival needs times of at least 0, and events that are 0 or 1, in this order of target=")
-    if np.ptp(weights) > 0:
-        raise ValueError(f"{owner}: Cox models and survival curves take no weights of rows")
-    return X, y[:, 0], y[:, 1]
+    return X, y[:, 0], y[:, 1], weights
 
 
-def agreed_times(grid: ArrayLike) -> np.ndarray:
-    """Return the times of a grid."""
-    times = _checks.floats("grid", grid)
-    if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
-        raise ValueError(f"grid must be finite times in increasing order; got {_checks.shown(grid)}")
-    return times
+def placed(grid: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """Return for each time the place of the next point of a grid, or its own, which standardising may have moved a little."""
+    return np.asarray(np.searchsorted(grid + 1e-9 * np.abs(grid), time))
+
+
+def agreed_grid(grid: ArrayLike) -> np.ndarray:
+    """Return the points of a grid."""
+    points = _checks.floats("grid", grid)
+    if points.ndim != 1 or not len(points) or not np.isfinite(points).all() or (np.diff(points) <= 0).any():
+        raise ValueError(f"grid must be finite numbers in increasing order; got {_checks.shown(grid)}")
+    return points

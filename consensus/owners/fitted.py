@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 KINDS = {
     "model": "from the model: dispersion times the inverse of the information",
-    "robust": "robust (HC1): of the scores of rows",
+    "robust": "robust: of the scores of rows",
     "owners": "robust to clusters: of the scores of owners",
 }
 
@@ -118,7 +118,7 @@ class Fit:
         return "\n".join([*lines, self.summary().to_string(float_format="{:.6g}".format), *self.notes])
 
     def plot(self, *, level: float = 0.95, ax: Axes | None = None) -> Axes:
-        """Plot the coefficients and their intervals, but for the intercept: a forest plot.
+        """Plot the coefficients of columns and their intervals: a forest plot.
 
         Parameters
         ----------
@@ -136,7 +136,8 @@ class Fit:
 
         level = _checks.number("level", level, above=0, below=1)
         table, ax = self.summary(level), _checks.axes(ax)
-        table = table.drop(index="intercept", errors="ignore")[::-1]
+        others = ["intercept", *["alpha"] * (self.family == "negative binomial")]
+        table = table.drop(index=others, errors="ignore")[::-1]
         ax = ax or new_axes((6.4, 1.2 + 0.35 * len(table)))
         at = np.arange(len(table))
         size = np.array([table.coefficient - table.lower, table.upper - table.coefficient])

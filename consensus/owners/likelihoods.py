@@ -178,15 +178,16 @@ def check_columns(gram: np.ndarray, names: Sequence[str], constant: int | None) 
     return [f"columns nearly determine each other: {shown}; their standard errors are large, and digits are lost"]
 
 
-def covariance(bread: np.ndarray, terms: Terms, kind: str, dispersion: float, rows: int, owners: int) -> np.ndarray:
-    """Return the covariance of coefficients, by the Hessian or information ``bread`` (p, p)."""
+def small_sample(kind: str, rows: int, p: int, owners: int) -> float:
+    """Return the factor of a sandwich for few rows or clusters, that of HC1 and its like."""
+    return rows / (rows - p) if kind == "robust" else owners / (owners - 1) * (rows - 1) / (rows - p)
+
+
+def covariance(bread: np.ndarray, terms: Terms, kind: str, dispersion: float, factor: float) -> np.ndarray:
+    """Return the covariance of coefficients, by the Hessian or information ``bread`` (p, p); ``factor`` is of a sandwich."""
     scale = 1 / np.sqrt(np.diag(bread))
     inverse = np.linalg.inv(bread * np.outer(scale, scale)) * np.outer(scale, scale)
-    if kind == "model":
-        return np.asarray(dispersion * inverse)
-    p = len(bread)
-    factor = rows / (rows - p) if kind == "robust" else owners / (owners - 1) * (rows - 1) / (rows - p)
-    return np.asarray(factor * inverse @ terms["scores"] @ inverse)
+    return np.asarray(dispersion * inverse if kind == "model" else factor * inverse @ terms["scores"] @ inverse)
 
 
 def totals(sums: Sums, name: str, reveals: str, own: Sequence[Any], terms: Callable[..., dict[str, Any]], *rest: Any) -> Terms:  # noqa: ANN401

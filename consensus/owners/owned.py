@@ -16,7 +16,7 @@ from consensus.owners.exchanges import Exchanges, OneProcess, Together
 from consensus.owners.own_table import OwnTable, announced
 from consensus.tables import looks
 from consensus.tables.cuts import apart, later
-from consensus.tables.frames import Reading, codes, filled
+from consensus.tables.frames import Columns, Reading, codes, filled
 from consensus.tables.pipeline import Given, Pipeline
 from consensus.tables.readers import ReadingOptions
 from consensus.tables.tables import Roles
@@ -40,6 +40,8 @@ class Owned:
         The exchanges: for each what it reveals, and how many numbers or names, and bytes, all owners sent.
     test : Shards or None
         Each owner's own test rows, for ``solve(..., test=owned.test)``, if ``test_size`` was given.
+    notes : tuple of str
+        What became of missing cells, for readers of statistics.
 
     Examples
     --------
@@ -59,6 +61,7 @@ class Owned:
     pipeline: Pipeline
     revealed: pandas.DataFrame
     test: Shards | None = None
+    notes: tuple[str, ...] = ()
 
 
 def own(
@@ -204,7 +207,8 @@ def own(
     exchange = Exchanges(together)
     labels = None if names is None else _names.checked("names of owners", exchange("names", "names of owners", names))
     agreement = agree(tables, rows.start, exchange)
-    return _standardised(tables, agreement, np.arange(rows.start, rows.stop), exchange, seed, labels)
+    here = np.arange(rows.start, rows.stop)
+    return _standardised(tables, agreement, here, exchange, seed, labels, missing == "drop")
 
 
 class _Rows(NamedTuple):
@@ -221,6 +225,7 @@ def _standardised(
     exchange: Exchanges,
     seed: int,
     labels: tuple[Hashable, ...] | None,
+    dropped: bool,
 ) -> Owned:
     """Return the shards of the ``owners`` here, standardised by the training rows of all."""
     columns, target, classes, weighted, counted = agreement
@@ -249,7 +254,7 @@ def _standardised(
         X = [scaled(x, features.scale) for x in X]
     else:
         columns, name = columns.filled_by(features.mean), target[0] if len(target) == 1 else target
-        pipeline = Pipeline(columns, *features, name, shift, spread, classes)
+        pipeline = Pipeline(columns, features.mean, features.scale, name, shift, spread, classes)
         X = [(filled(x, features.mean) - features.mean) / features.scale for x in X]
     y = [(own - goal.mean) / goal.scale for own in y]
     c = [own.there.weights for own in tables]
@@ -268,7 +273,20 @@ def _standardised(
         arrays = padded(own, sizes[owners, part].tolist(), X[0], y[0], int(sizes[:, part].max()))
         about = {"samples": int(sizes[:, part].sum()), "classes": classes, "rows": owners, "network_size": len(sizes)}
         shards.append(Shards(**arrays | about, total_weight=totals[part], labels=labels))
-    return Owned(shards[0], pipeline, exchange.revealed, *shards[1:])
+    test = shards[1] if len(shards) > 1 else None
+    return Owned(shards[0], pipeline, exchange.revealed, test, _notes(columns, features.absent, samples, dropped))
+
+
+def _notes(columns: Columns | None, absent: int | np.ndarray, samples: int, dropped: bool) -> tuple[str, ...]:
+    """Return what became of missing cells."""
+    if dropped:
+        return ("complete cases: rows with missing cells were left out",)
+    if columns is None or not np.any(absent):
+        return ()
+    counts = dict(zip(columns.features, np.broadcast_to(absent, len(columns.features)).tolist(), strict=True))
+    first = {name: f"{name}_{columns.categories[name][0]}" if name in columns.categories else name for name in columns.names}
+    shown = ", ".join(f"{counts[first[name]]:,} of {name!r}" for name in columns.names if counts[first[name]])
+    return (f"missing cells are means over all owners, in {samples:,} rows {shown}: standard errors take them as observed",)
 
 
 def _dealt(table: OwnTable, seed: list[int]) -> _Rows:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import block_diag
 
 from consensus import _checks
-from consensus.losses import LogisticLoss, Loss, SquaredLoss
+from consensus.losses import LogisticLoss, Loss, NegativeBinomialLoss, SquaredLoss
 from consensus.models import Linear
 from consensus.owners.cox import TIES, CoxLoss
 from consensus.owners.cox_fit import Followed, fit_cox
@@ -17,17 +19,19 @@ from consensus.owners.designs import (
     STEPS,
     Design,
     Found,
-    agreed_times,
+    agreed_grid,
     check_owned,
     checked,
     fitted,
     followed,
     original,
     warn_of_few,
+    weighted,
 )
 from consensus.owners.fitted import KINDS, Fit
-from consensus.owners.likelihoods import FAMILIES, Likelihood, Samples, covariance, newton, totals
+from consensus.owners.likelihoods import FAMILIES, Likelihood, Samples, covariance, newton, small_sample, totals
 from consensus.owners.log_link import LogLink
+from consensus.owners.negative_binomial import MOST, fit_alpha
 from consensus.owners.sums import Sums, Terms
 from consensus.regularizers import L2
 
@@ -67,9 +71,10 @@ def fit(
     owned : Owned
         What :func:`consensus.data.own` returned: the rows for training. For Cox models its target is two columns, time and
         event, ``target=["days", "died"]``.
-    family : {"gaussian", "logistic", "poisson", "gamma", "cox"} or Loss
-        Links are the identity, the logit, and for counts and gamma the logarithm. ``losses.NegativeBinomialLoss(alpha)`` is
-        negative binomial regression.
+    family : {"gaussian", "logistic", "poisson", "negative binomial", "gamma", "cox"} or Loss
+        Links are the identity, the logit, and for counts and gamma the logarithm. Negative binomial regression, of variance
+        ``mu + alpha mu^2``, estimates alpha by maximum likelihood with the coefficients, as the last of them;
+        ``losses.NegativeBinomialLoss(alpha)`` has a given one.
     network : networkx.Graph or schedule, optional
         Who talks to whom: static, undirected and connected; by default all with the first owner, or that of peers.
     engine : Engine, optional
@@ -79,8 +84,9 @@ def fit(
     offset : str, optional
         A column of numbers that is added to the linear predictor, with no coefficient, such as a logarithm of exposures.
     kind : {"model", "robust", "owners"}
-        The covariance: dispersion times the inverse of the expected information; the sandwich of rows' scores between inverse
-        Hessians, HC1; or that of owners' scores, as clusters.
+        The covariance: dispersion times the inverse of the expected information, or of the observed one with an estimated
+        alpha and in Cox models; the sandwich of rows' scores between inverse Hessians, HC1; or that of owners' scores, as
+        clusters. Sandwiches of Cox models have no factor for small samples, as those of R's ``survival``.
     ties : {"efron", "breslow"}
         How a Cox model treats events at the same time.
     grid : array_like, optional
@@ -132,32 +138,33 @@ def fit(
     """
     check_owned(owned)
     _checks.choice("kind", kind, tuple(KINDS))
-    loss = _loss(family)
+    loss, estimated = _loss(family), isinstance(family, str) and family == "negative binomial"
     cox = isinstance(loss, CoxLoss)
-    sums = Sums(owned.shards, network, engine, secure)
+    times = None if grid is None else agreed_grid(grid)
+    settings = {"family": str(family), "offset": offset, "kind": kind, "ties": ties}
+    sums = Sums(owned.shards, network, engine, secure, settings | {"grid": None if times is None else times.tolist()})
     check_owners(kind, sums.owners)
-    times = None if grid is None else agreed_times(grid)
     if times is not None and not cox:
         raise ValueError(f"grid is that of times of a Cox model; got family={family!r}")
-    if cox and kind == "robust":
-        raise ValueError("kind of a Cox model must be 'model' or 'owners', whose scores are sums; got 'robust'")
-    if kind == "owners" and times is not None:
-        raise ValueError("kind of a Cox model on a grid must be 'model'; got 'owners': leave grid out, and owners are strata")
-    design = _design(owned.pipeline, offset)
-    read = [_read(owned, place, design, loss, sums.engine.size > 1) for place in range(owned.shards.agents)]
+    design = _design(owned.pipeline, offset, ("intercept", "alpha") if estimated else ("intercept",))
+    read = [_read(owned, place, design, loss, estimated, sums.engine.size > 1) for place in range(owned.shards.agents)]
     sums.reject([error for _, error in read])
     own = [found for found, _ in read if found is not None]
     if cox:
         ties = family.ties if isinstance(family, CoxLoss) else _checks.choice("ties", ties, TIES)
         found = fit_cox(sums, own, design, kind, ties, times, owned.pipeline.scale[design.places])
     else:
-        found = _fit_glm(sums, own, design, kind, Likelihood(loss), owned.pipeline)
+        likelihood = Likelihood(FAMILIES["poisson"] if estimated else loss)
+        found = _fit_glm(sums, own, design, kind, likelihood, owned.pipeline, estimated)
+    found = replace(found, notes=(*found.notes, *owned.notes))
     for entry in sums.revealed().itertuples(index=False):
         owned.revealed.loc[len(owned.revealed)] = list(entry)
     return found
 
 
-def _fit_glm(sums: Sums, own: list[Samples], design: Design, kind: str, likelihood: Likelihood, pipeline: Pipeline) -> Fit:
+def _fit_glm(
+    sums: Sums, own: list[Samples], design: Design, kind: str, likelihood: Likelihood, pipeline: Pipeline, estimated: bool
+) -> Fit:
     names = [*design.names, "intercept"]
     first = totals(sums, "products", "rows, products of columns (p, p), and sums of the target and offset", own, _first)
     rows = int(first["rows"])
@@ -169,15 +176,21 @@ def _fit_glm(sums: Sums, own: list[Samples], design: Design, kind: str, likeliho
             raise ValueError("the target must have events somewhere; it is 0 in all rows of all owners")
         start[-1] = np.log(first["target"] / first["exposure"])
     b, at = newton(lambda b: totals(sums, "steps", STEPS, own, likelihood.terms, b), start, names)
-    found = inferred(sums, own, likelihood, b, at, kind, rows)
     A, shift = units(pipeline, design.places)
+    if estimated:
+        b, found = fit_alpha(sums, own, b, kind, rows, names)
+        names, A, shift = [*names, "alpha"], block_diag(A, 1.0), np.r_[shift, 0.0]
+        notes.append("Poisson counts have alpha 0, its bound, of which z is no test: compare the AIC of family='poisson'")
+    else:
+        found = inferred(sums, own, likelihood, b, at, kind, rows)
     notes += [f"reference: {', '.join(design.references)}"] if design.references else []
-    if not np.isclose(first["weights"], rows, rtol=1e-9, atol=0):
+    if weighted(rows, first):
         notes.append(
             f"weights are prior weights: standard errors count {rows:,} rows, not their sum {first['weights']:g}; "
             "if they are counts of equal rows, give each row as often as it counts"
         )
-    return fitted(likelihood.name, names, b, found, A, shift, sums, rows, kind, notes)
+    name = "negative binomial" if estimated else likelihood.name
+    return fitted(name, names, b, found, A, shift, sums, rows, kind, notes)
 
 
 def inferred(
@@ -208,7 +221,8 @@ def inferred(
     elif likelihood.known:
         loglikelihood = float(terms["constants"] - at["value"])
     bread = (terms["information"] if kind == "model" else at["hessian"]) + np.diag(np.broadcast_to(penalty, p))
-    return Found(covariance(bread, terms, kind, dispersion, rows, sums.owners), dispersion, loglikelihood)
+    factor = 1.0 if kind == "model" else small_sample(kind, rows, p, sums.owners)
+    return Found(covariance(bread, terms, kind, dispersion, factor), dispersion, loglikelihood)
 
 
 def _first(own: Samples) -> dict[str, Any]:
@@ -307,7 +321,7 @@ def inference(
         raise TypeError(f"{problem.loss} has no curvature of each sample: for Cox models there is consensus.owners.fit")
     if kind == "model" and not likelihood.known:
         raise ValueError(f"kind must be 'robust' or 'owners' for {problem.loss}, which is no likelihood; got 'model'")
-    sums = Sums(shards, network, engine, secure)
+    sums = Sums(shards, network, engine, secure, {"problem": str(problem.loss), "kind": kind})
     check_owners(kind, sums.owners)
     own = [_samples(problem, place) for place in range(shards.agents)]
     names = _names(problem, pipeline)
@@ -377,11 +391,8 @@ def _loss(family: str | Loss) -> Any:  # noqa: ANN401  # a loss
         if not isinstance(found, CoxLoss) and not Likelihood(found).known:
             raise TypeError(f"family must be a loss that is a likelihood, of {', '.join(FAMILIES)}; got {family}")
         return found
-    if isinstance(family, str) and family == "negative binomial":
-        raise ValueError(
-            "family 'negative binomial' needs its dispersion: give family=consensus.losses.NegativeBinomialLoss(alpha)"
-        )
-    return CoxLoss() if _checks.choice("family", family, (*FAMILIES, "cox")) == "cox" else FAMILIES[family]
+    losses = FAMILIES | {"negative binomial": NegativeBinomialLoss(1.0), "cox": CoxLoss()}
+    return losses[_checks.choice("family", family, tuple(losses))]
 
 
 def check_owners(kind: str, owners: int) -> None:
@@ -395,7 +406,7 @@ def check_owners(kind: str, owners: int) -> None:
             )
 
 
-def _design(pipeline: Pipeline, offset: str | None) -> Design:
+def _design(pipeline: Pipeline, offset: str | None, others: tuple[str, ...]) -> Design:
     columns = pipeline.columns
     assert columns is not None, "checked"
     features, names, references, place_of = columns.features, [], [], None
@@ -415,10 +426,13 @@ def _design(pipeline: Pipeline, offset: str | None) -> Design:
     names = [features[place] for place in places]
     if not places:
         raise ValueError("a fit needs a column beside the offset and the target; got none")
+    if taken := set(names) & set(others):
+        shown = ", ".join(map(repr, sorted(taken)))
+        raise ValueError(f"columns must not have the name of another coefficient; got {shown}: rename them in the tables")
     return Design(places, names, references, place_of)
 
 
-def _read(owned: Owned, place: int, design: Design, loss: Any, discreet: bool) -> tuple[Any, Exception | None]:  # noqa: ANN401
+def _read(owned: Owned, place: int, design: Design, loss: Any, estimated: bool, discreet: bool) -> tuple[Any, Exception | None]:  # noqa: ANN401
     """Return the rows of the owner at a place, or the error that tells it what is wrong, without cells if ``discreet``."""
     shards, pipeline = owned.shards, owned.pipeline
     owner = int(shards.rows[place])
@@ -439,11 +453,13 @@ def _read(owned: Owned, place: int, design: Design, loss: Any, discreet: bool) -
                 f"a target of {len(pipeline.classes)} classes suits family 'logistic' with 2 classes; the family is {loss}"
             )
         if isinstance(loss, CoxLoss):
-            X, time, event = followed(owned, place)
-            return Followed(X[:, design.places], time, event, o), None
+            X, time, event, weights = followed(owned, place)
+            return Followed(X[:, design.places], time, event, weights, o), None
         if y.shape[1] != 1:
             raise ValueError(f"a fit needs one column as target; got {y.shape[1]}")
         loss.check(y, 1)
+        if estimated and y.max(initial=0) > MOST:
+            raise ValueError(f"counts must be at most {MOST:,} where alpha is estimated: give NegativeBinomialLoss(alpha) one")
     except ValueError as error:
         told = str(error).partition("; got")[0] if discreet else str(error)
         return None, ValueError(told if told.startswith("owner ") else f"owner {owner}: {told}")

@@ -57,6 +57,8 @@ class Sums:
         The ranks that add; by default all owners are in this process.
     secure : bool or SecureSums
         Whether masks hide the terms.
+    settings : mapping
+        Arguments by name that must be the same on all ranks, or sums would be of unlike things.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Sums:
         network: nx.Graph | ScheduleLike | None,
         engine: Together | None,
         secure: bool | SecureSums,
+        settings: Mapping[str, object],
     ) -> None:
         chosen: Any = OneProcess() if engine is None else engine
         _checks.offers("engine", chosen, ("size", "rows", "agreed", "allgather"), "an engine, such as consensus.engines.MPI()")
@@ -81,6 +84,8 @@ class Sums:
                 f"the network has {schedule.agents} agents, and there are {self.owners} owners: they must be the same"
             )
         schedule = _arguments.joined(dealt, schedule, getattr(self.engine, "root", True))[0]  # type: ignore[arg-type]  # of labels
+        links = sorted(zip(*map(np.ndarray.tolist, schedule.weights(schedule.key(0)).nonzero()), strict=True))
+        self._agree({**settings, "secure": self.secure is not None, "network": str(links)})
         where: StackedNetwork | HaloNetwork
         if self.engine.size == 1:
             where = StackedNetwork(schedule, np.dtype(float))
@@ -90,6 +95,13 @@ class Sums:
             rows = self.engine.rows(self.owners)
             where = HaloNetwork(schedule, rows, np.dtype(float), False, ranks, blocks)
         self._tree = where.tree.secured(self.secure, True)
+
+    def _agree(self, settings: Mapping[str, object]) -> None:
+        every = self.engine.allgather([settings])
+        for name, value in settings.items():
+            if any(own.get(name) != value for own in every):
+                shown = " and ".join(dict.fromkeys(_checks.shown(own.get(name)) for own in every))
+                raise ValueError(f"{name} must be the same at all owners; got {shown}")
 
     def __call__(self, name: str, reveals: str, parts: Sequence[Mapping[str, Any]]) -> Terms:
         """Return the sums over all owners of arrays by name, of which ``parts`` has those of each owner here."""

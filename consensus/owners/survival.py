@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from consensus import _checks
-from consensus.owners.designs import agreed_times, check_owned, followed
+from consensus.owners.designs import agreed_grid, check_owned, followed, placed
 from consensus.owners.likelihoods import totals
 from consensus.owners.sums import Sums
 
@@ -177,7 +177,7 @@ def kaplan_meier(
     ({'a': 120.0, 'b': 100.0}, True)
     """
     check_owned(owned)
-    times = agreed_times(grid)
+    times = agreed_grid(grid)
     _checks.count("least", least)
     level = _checks.number("level", level, above=0, below=1)
     columns = owned.pipeline.columns
@@ -185,7 +185,7 @@ def kaplan_meier(
     if by is not None and by not in known:
         raise ValueError(f"by must be one of the columns of categories, {list(known)}; got {by!r}")
     groups = ["all"] if by is None else list(known[by])
-    sums = Sums(owned.shards, network, engine, secure)
+    sums = Sums(owned.shards, network, engine, secure, {"grid": times.tolist(), "by": by})
     own, errors = zip(*(_counts(owned, place, by, groups, times) for place in range(owned.shards.agents)), strict=True)
     sums.reject(errors)
     reveals = "at each time of the grid how many are at risk and how many have events, by group"
@@ -211,7 +211,9 @@ def _counts(
 ) -> tuple[dict[str, Any], Exception | None]:
     """Return who is at risk and who has events at each time (groups, times), of the owner at a place, or what is wrong."""
     try:
-        X, time, event = followed(owned, place)
+        X, time, event, weights = followed(owned, place)
+        if np.ptp(weights) > 0:
+            raise ValueError(f"owner {owned.shards.rows[place]}: survival curves take no weights of rows: give own no weights=")
         member = np.ones((1, len(X)), bool)
         if by is not None:
             features = owned.pipeline.columns.features if owned.pipeline.columns else ()
@@ -224,7 +226,7 @@ def _counts(
                 )
     except ValueError as error:
         return {}, error
-    end = np.searchsorted(times, time)
+    end = placed(times, time)
     leave = np.array([np.bincount(end[own], minlength=len(times) + 1) for own in member])
     events = [np.bincount(end[own & (event > 0)], minlength=len(times) + 1)[: len(times)] for own in member]
     return {"at risk": np.cumsum(leave[:, ::-1], axis=1)[:, ::-1][:, : len(times)], "events": np.array(events)}, None

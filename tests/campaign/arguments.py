@@ -109,6 +109,8 @@ SPECIAL = {
     },
     "consensus.owners.fit": {"owned": "consensus.data.own([good.frame(), good.frame()], 'a')"},
     "consensus.owners.describe": {"data": "[good.frame(), good.frame()]", "categories": "['b']"},
+    "consensus.owners.histogram": {"data": "[good.frame(), good.frame()]", "column": "'a'", "grid": "[1.0]"},
+    "consensus.owners.quantiles": {"data": "[good.frame(), good.frame()]", "column": "'a'", "grid": "[1.0]", "least": "1"},
     "consensus.owners.conformal": {
         "owned": "consensus.data.own([good.table()[['a', 'b', 'c', 'target']]] * 2, 'target', test_size=0.4)",
         "predictor": "good.predictor()",

@@ -62,11 +62,13 @@ def main():
 
     engine = engine_here()
     here = tables((12, 300, 1000, 500))[2 * engine.rank : 2 * engine.rank + 2]
-    found = fit(owned(here, "falls", engine=engine), "poisson", engine=engine, secure=True, kind="robust")
+    counts = owned(here, "falls", engine=engine)
+    found = fit(counts, "poisson", engine=engine, secure=True, kind="robust")
+    binomial = fit(counts, "negative binomial", engine=engine, secure=True)
     followed = owned(here, ["time", "died"], engine=engine)
-    cox = fit(followed, "cox", engine=engine, secure=True)
+    cox = fit(followed, "cox", engine=engine, secure=True, kind="robust")
     curves = kaplan_meier(followed, range(10, 121, 10), by="ward", engine=engine, secure=True)
-    said = [part.tolist() for fitted in (found, cox) for part in (fitted.coefficients, fitted.covariance)]
+    said = [part.tolist() for fitted in (found, binomial, cox) for part in (fitted.coefficients, fitted.covariance)]
     say([*said, list(curves.log_rank), curves.table.survival.tolist()])
 
 

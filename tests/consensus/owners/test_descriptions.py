@@ -12,7 +12,7 @@ from studies_of_owners import owned, tables
 
 import consensus
 import topologies
-from consensus.owners import conformal, describe
+from consensus.owners import conformal, describe, histogram, quantiles
 
 FOUND = [table.drop(columns=["ill"]) for table in tables((12, 300, 700, 200))]
 
@@ -44,6 +44,51 @@ def test_ranks_have_the_same_and_small_counts_are_not_released():
     found = together(2, lambda ranks: describe(small[ranks.me], categories=["ward"], engine=OnThreads(ranks)))
     for own in found:
         pd.testing.assert_frame_equal(own, wanted)
+
+
+def test_small_counts_are_not_those_that_are_left():
+    """Of three categories and the missing cells one small count would be the total less the others."""
+    ward = ["C"] * 3 + ["B"] * 20 + ["A"] * 77
+    found = [pd.DataFrame({"ward": ward, "age": [np.nan] * 2 + [50.0, 60.0] * 49, "days": 1.0})]
+    table = describe(found, categories=["ward"])
+    assert table["rows"].isna().tolist() == [False, True, True, True, False]
+    assert np.isnan(table.loc["age", "missing"])
+    assert table.loc["age", "mean"] == 55
+    assert table.loc["ward_A", "mean"] == 0.77
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_histogram_has_the_counts_of_the_pooled_rows(secure):
+    grid, cells = np.arange(20.0, 91.0, 5.0), pd.concat(FOUND).age
+    table = histogram(FOUND, "age", grid, secure=secure, network=topologies.ring(4))
+    wanted = pd.cut(cells, [-np.inf, *grid, np.inf]).value_counts(sort=False)
+    every = table["rows"].repeat((table.upper - table.lower).clip(upper=1).astype(int))
+    assert len(every) == len(table) <= len(wanted)
+    np.testing.assert_array_equal(table["rows"].cumsum(), [(cells <= upper).sum() for upper in table.upper])
+    assert ((table["rows"] >= 5) | (table["rows"] == 0)).all()
+    found = quantiles(FOUND, "age", range(15, 96), shares=[0.1, 0.5, 0.9], secure=secure)
+    exact = cells.quantile([0.1, 0.5, 0.9], interpolation="inverted_cdf")
+    assert ((found.lower < exact) & (exact <= found.upper)).all()
+    assert (found["quantile"] - exact).abs().max() <= 1
+
+
+def test_small_bins_are_joined():
+    cells = [0.5] * 2 + [1.5] * 4 + [3.5] * 9 + [5.5] * 3
+    table = histogram([pd.DataFrame({"x": cells[::2]}), pd.DataFrame({"x": cells[1::2]})], "x", range(7))
+    assert table.values.tolist() == [[-np.inf, 0, 0], [0, 2, 6], [2, 3, 0], [3, np.inf, 12]]
+    few = [pd.DataFrame({"x": [1.0, 2.0]})]
+    assert np.isnan(histogram(few, "x", [1.5])["rows"]).all()
+    with pytest.raises(ValueError, match="quantiles need at least least=5 cells; 'x' has fewer"):
+        quantiles(few, "x", [1.5])
+    with pytest.raises(ValueError, match="column must be one of the columns of numbers, \\['x'\\]; got 'y'"):
+        histogram(few, "y", [1.5])
+    with pytest.raises(ValueError, match="shares must be a list of numbers between 0 and 1"):
+        quantiles(few, "x", [1.5], shares=[25, 50])
+    with pytest.raises(ValueError, match="grid must be finite numbers in increasing order"):
+        histogram(few, "x", [2.0, 2.0])
+    beyond = quantiles([pd.DataFrame({"x": cells})], "x", [1.0, 2.0])
+    assert np.isnan(beyond.loc[0.25, "quantile"])
+    assert beyond.loc[0.25, "upper"] == 2
 
 
 def test_refusals():

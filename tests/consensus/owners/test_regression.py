@@ -1,5 +1,6 @@
 """Fits of owners' tables equal those of statsmodels to the pooled rows."""
 
+import re
 import warnings
 from dataclasses import replace
 from fractions import Fraction
@@ -15,7 +16,8 @@ from studies_of_owners import owned, pooled, tables
 import consensus
 import topologies
 from consensus import losses
-from consensus.owners import Fit, fit, inference
+from consensus.owners import Fit, fit, inference, negative_binomial
+from consensus.owners.likelihoods import Samples
 
 FOUND = tables()
 FAMILIES = {
@@ -95,6 +97,110 @@ def test_offsets_weights_and_secret_sums(name):
         found = fit(agreed, family, network=ring, secure=True, kind=kind, offset="exposure" if offset else None)
         assert_equal(found, reference(name, kind, weighted=True, offset=offset))
         assert "prior weights" in str(found)
+
+
+OVERDISPERSED = [
+    own.assign(falls=np.random.default_rng(owner).poisson(own.falls * np.random.default_rng(9).gamma(2.0, 0.5, len(own))))
+    for owner, own in enumerate(FOUND)
+]
+
+
+@pytest.mark.parametrize("kind", few(COVARIANCES, ["robust"]))
+@pytest.mark.filterwarnings("ignore")
+def test_alpha_is_estimated_with_the_coefficients(kind):
+    from statsmodels.discrete.discrete_model import NegativeBinomial
+
+    offset = "exposure" if kind == "robust" else None
+    frame, design = pooled(OVERDISPERSED)
+    agreed = owned(OVERDISPERSED, "falls", keep=("exposure",) if offset else ())
+    found = fit(agreed, "negative binomial", kind=kind, offset=offset, secure=True, network=topologies.ring(4))
+    model = NegativeBinomial(frame.falls, design, offset=frame.exposure if offset else None)
+    more = {"cov_kwds": {"groups": frame.owner}} if kind == "owners" else {}
+    order = [found.names.index(name) for name in (*design.columns, "alpha")]
+    start = 1.001 * found.coefficients[order]
+    wanted = model.fit(start, method="newton", disp=0, tol=1e-14, **COVARIANCES[kind], **more)
+    factor = found.rows / (found.rows - len(found.names)) if kind == "robust" else 1.0
+    np.testing.assert_allclose(found.coefficients[order], wanted.params, rtol=1e-7)
+    np.testing.assert_allclose(found.covariance[np.ix_(order, order)], factor * wanted.cov_params(), rtol=1e-7, atol=1e-12)
+    assert found.loglikelihood == pytest.approx(wanted.llf, rel=1e-10)
+    assert found.aic == pytest.approx(wanted.aic, rel=1e-10)
+    assert found.names[0] == "intercept"
+    assert found.names[-1] == "alpha"
+
+
+def test_alpha_has_the_optimum_of_weighted_rows():
+    """That of SciPy's distribution; on two ranks the same bits."""
+    from scipy.optimize import minimize
+    from scipy.stats import nbinom
+
+    rng, parts = np.random.default_rng(0), []
+    for size in (40, 60):
+        age, weight = rng.uniform(2, 9, size), rng.uniform(0.5, 2, size)
+        parts.append(pd.DataFrame({"age": age, "weight": weight, "falls": rng.poisson(rng.gamma(0.5, age))}))
+    frame = pd.concat(parts)
+
+    def cost(point):
+        mean, size = np.exp(point[0] + point[1] * frame.age), np.exp(-point[2])
+        return -(frame.weight * nbinom.logpmf(frame.falls, size, size / (size + mean))).sum()
+
+    wanted = minimize(cost, [0.0, 0.0, 0.0], method="BFGS", options={"gtol": 1e-7})
+    found = fit(agreed_of(parts, "falls", weights="weight"), "negative binomial")
+    np.testing.assert_allclose(found.coefficients, [*wanted.x[:2], np.exp(wanted.x[2])], rtol=1e-5)
+    assert found.loglikelihood == pytest.approx(-wanted.fun, rel=1e-9)
+
+    def one(ranks):
+        engine = OnThreads(ranks)
+        return fit(agreed_of(parts[ranks.me], "falls", weights="weight", engine=engine), "negative binomial", engine=engine)
+
+    for own in together(2, one):
+        np.testing.assert_array_equal(own.covariance, found.covariance)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 30.0])
+def test_slopes_of_the_cost_are_differences(alpha):
+    rng = np.random.default_rng(0)
+    own = Samples(rng.normal(size=(20, 2)), rng.poisson(3.0, 20).astype(float), rng.uniform(1, 2, 20), np.zeros(20))
+    at, point = negative_binomial._terms, np.array([0.3, -0.2, np.log(alpha)])
+    steps = 1e-5 * np.eye(3)
+    for value, slope in (("value", "gradient"), ("gradient", "hessian")):
+        wanted = [(at(own, point + step)[value] - at(own, point - step)[value]) / 2e-5 for step in steps]
+        np.testing.assert_allclose(at(own, point)[slope], wanted, rtol=1e-6, atol=1e-5)
+
+
+def test_counts_that_vary_no_more_than_poisson_have_no_alpha():
+    found = small(falls=lambda rng, frame: 1 + (frame.age > 50).astype(int))
+    with pytest.raises(ValueError, match=r"these do not, and alpha would be 0: fit family='poisson', with kind='robust'"):
+        fit(agreed_of(found, "falls"), "negative binomial")
+    assert fit(agreed_of(found, "falls"), "poisson", kind="robust").rows == 100
+    named = [own.rename(columns={"age": "alpha"}) for own in found]
+    with pytest.raises(ValueError, match="must not have the name of another coefficient; got 'alpha'"):
+        fit(agreed_of(named, "falls"), "negative binomial")
+
+
+@pytest.mark.parametrize(
+    ("missing", "note"),
+    [
+        ("mean", r"missing cells are means over all owners, in 100 rows 2 of 'age', 3 of 'ward': standard errors take them as"),
+        ("indicator", "in 100 rows 2 of 'age', 3 of 'ward'"),
+        ("drop", "complete cases: rows with missing cells were left out"),
+    ],
+)
+def test_missing_cells_are_in_the_output(missing, note):
+    found = small(
+        ward=lambda rng, frame: rng.choice(["A", "B"], len(frame)), days=lambda rng, frame: rng.normal(size=len(frame))
+    )
+    found[0].loc[[3, 5], "age"], found[1].loc[[1, 2, 4], "ward"] = np.nan, None
+    agreed = owned(found, "days", categories=["ward"], drop=[], missing=missing)
+    assert re.search(note, str(fit(agreed)))
+
+
+def test_settings_must_be_the_same_on_all_ranks():
+    def one(engine, here):
+        agreed = consensus.data.own([own[["age", "falls"]] for own in here], "falls", engine=engine)
+        with pytest.raises(ValueError, match="kind must be the same at all owners; got 'model' and 'robust'"):
+            fit(agreed, "poisson", engine=engine, kind="robust" if engine.ranks.me else "model", secure=True)
+
+    on_two_ranks(one)
 
 
 def on_two_ranks(function):
@@ -224,7 +330,7 @@ def test_a_wrong_target_is_told_its_owner_alone():
     [
         ({"family": "probit"}, "family must be"),
         ({"family": np.zeros(0)}, "family must be"),
-        ({"family": "negative binomial"}, r"NegativeBinomialLoss\(alpha\)"),
+        ({"family": "negative binomial"}, r"NegativeBinomialLoss\(.*takes counts 0, 1, 2"),
         ({"family": losses.PoissonLoss(offset=True)}, "name the column, offset="),
         ({"kind": "HC3"}, "kind must be"),
         ({"offset": "dosis"}, "offset must be one of the columns of numbers"),

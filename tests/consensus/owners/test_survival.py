@@ -62,6 +62,8 @@ def test_refusals():
     agreed = owned(FOUND, ["time", "died"])
     with pytest.raises(ValueError, match=r"by must be one of the columns of categories, \['ward'\]; got 'age'"):
         kaplan_meier(agreed, GRID, by="age")
+    with pytest.raises(ValueError, match="owner 0: survival curves take no weights of rows: give own no weights="):
+        kaplan_meier(owned(FOUND, ["time", "died"], keep=("weight",), weights="weight"), GRID)
     with pytest.raises(ValueError, match="curves need events until the last time of the grid"):
         kaplan_meier(agreed, [0.0, 0.5])
     gone = pd.DataFrame({"ward": ["A", "B", None, "A"], "time": [1.0, 2, 3, 4], "died": [1, 1, 0, 1]})
@@ -82,10 +84,15 @@ def test_two_ranks_of_torchrun_have_the_bits_of_one_process():
     done = started("torch", 2, HERE / "studies_of_owners.py")
     assert done.returncode == 0, done.stderr
     found = tables((12, 300, 1000, 500))
-    poisson = fit(owned(found, "falls"), "poisson", secure=True, kind="robust")
+    counts = owned(found, "falls")
+    poisson = fit(counts, "poisson", secure=True, kind="robust")
+    binomial = fit(counts, "negative binomial", secure=True)
     followed = owned(found, ["time", "died"])
-    cox, curves = fit(followed, "cox", secure=True), kaplan_meier(followed, range(10, 121, 10), by="ward", secure=True)
-    wanted = [part.tolist() for fitted in (poisson, cox) for part in (fitted.coefficients, fitted.covariance)]
+    cox, curves = (
+        fit(followed, "cox", secure=True, kind="robust"),
+        kaplan_meier(followed, range(10, 121, 10), by="ward", secure=True),
+    )
+    wanted = [part.tolist() for fitted in (poisson, binomial, cox) for part in (fitted.coefficients, fitted.covariance)]
     said = json.loads(done.stdout)
     assert said == [*wanted, list(curves.log_rank), curves.table.survival.tolist()]
 
@@ -97,12 +104,11 @@ def test_peers_have_the_bits_of_one_process(tmp_path):
     from loopback import NAMES, RING, network_of, together, written
 
     found = tables((12, 300, 400, 200))
-    wanted = fit(owned(found, "falls"), "poisson", network=network_of(NAMES, RING), secure=True)
+    wanted = fit(owned(found, "falls"), "negative binomial", network=network_of(NAMES, RING), secure=True)
 
     def run(peers):
-        return fit(
-            consensus.data.own(found[peers.rank], "falls", engine=peers, **settings), "poisson", engine=peers, secure=True
-        )
+        agreed = consensus.data.own(found[peers.rank], "falls", engine=peers, **settings)
+        return fit(agreed, "negative binomial", engine=peers, secure=True)
 
     settings = {
         "categories": ["ward"],
