@@ -45,6 +45,8 @@ def _checked(estimator: BaseEstimator, *data: ArrayLike, **options: object) -> t
     for name, values in zip("Xy", data, strict=False):
         if isinstance(values, np.ma.MaskedArray):  # scikit-learn takes what is under the mask
             _checks.dense(name, values)
+        if name == "X" or "y_numeric" in options:
+            _check_kind(name, values)
     try:
         try:
             from sklearn.utils.validation import validate_data
@@ -57,6 +59,33 @@ def _checked(estimator: BaseEstimator, *data: ArrayLike, **options: object) -> t
             _refuse(name, values, numbers=name == "X" or "y_numeric" in options)
         raise
     return found if isinstance(found, tuple) else (found,)
+
+
+_KINDS = {  # of dtypes whose numbers, if NumPy makes some of them, are others than those that are meant
+    "c": "Complex data not supported: {} must hold real numbers; give such, as np.real({}) and np.imag({}) are",
+    "M": "{} must hold real numbers; got dates: give times since one of them, such as ({} - start) / np.timedelta64(1, 'D')",
+    "m": "{} must hold real numbers; got lengths of time: give their number, such as {} / np.timedelta64(1, 'D')",
+    "V": "{} must hold real numbers; got records: give a data frame, such as pandas.DataFrame(np.ravel({}))",
+}
+
+
+def _check_kind(name: str, values: Any) -> None:  # noqa: ANN401
+    """Raise ``ValueError`` if an array, or a column of a data frame, holds no real numbers by its dtype."""
+    if is_frame(values):
+        parts = [(f"{name}[{column!r}]", part.dtype) for column, part in values.items()]
+    else:
+        try:
+            found = values if hasattr(values, "dtype") else np.asarray(values)
+        except ValueError:  # ragged, of which scikit-learn says more
+            return
+        parts = [(name, found.dtype)]
+        if not found.ndim:
+            return
+        if found.dtype.kind == "O" and any(isinstance(value, complex) for value in np.ravel(found)):
+            parts = [(name, np.dtype(complex))]
+    for what, dtype in parts:
+        if (kind := getattr(dtype, "kind", "")) in _KINDS:
+            raise ValueError(_KINDS[kind].format(*[what] * 3))
 
 
 def _refuse(name: str, values: ArrayLike, numbers: bool) -> None:

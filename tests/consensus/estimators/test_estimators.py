@@ -263,3 +263,37 @@ def test_categories_are_those_of_scikit_learns_encoder(order):
     with pytest.raises(ValueError, match=r"feature names"):
         here.predict(frame.rename(columns={"age": "years"}))
     assert NetworkRegressor(**LINEAR).fit(frame[["age"]], frame.age).columns_ is None
+
+
+DAYS = np.array([["2020-01-01"], ["2020-01-05"], ["2020-01-02"]] * 10, "M8[D]")
+RECORDS = np.array([(1.0, 2.0), (3.0, 4.0), (0.0, 1.0)] * 10, [("a", float), ("b", float)])
+
+
+@pytest.mark.parametrize(
+    ("X", "message", "remedy"),
+    [
+        ([[2j], [1.0], [3.0]] * 10, "Complex data not supported: X must hold real numbers", np.real),
+        (np.array([[2j], [1.0], [3.0]] * 10, object), "Complex data not supported", lambda X: np.real(X.astype(complex))),
+        (
+            DAYS,
+            r"got dates: give times since one of them, such as \(X - start\)",
+            lambda X: (X - X[0]) / np.timedelta64(1, "D"),
+        ),
+        (DAYS - DAYS[0], "got lengths of time: give their number", lambda X: X / np.timedelta64(1, "D")),
+        (pd.DataFrame({"day": DAYS[:, 0]}), r"X\['day'\] must hold real numbers; got dates", lambda X: X.map(lambda d: d.day)),
+        (pd.DataFrame({"a": [2j, 1, 3] * 10}), r"Complex data .*: X\['a'\] must hold real", lambda X: pd.DataFrame(np.imag(X))),
+        (RECORDS, r"got records: give a data frame, such as pandas.DataFrame\(np.ravel\(X\)\)", pd.DataFrame),
+    ],
+)
+@pytest.mark.parametrize("kind", [NetworkRegressor, NetworkClassifier, NetworkPoissonRegressor])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_numbers_of_other_kinds_are_refused_and_their_remedies_work(kind, X, message, remedy):
+    estimator, y = kind(hidden_layer_sizes=(), max_iter=2), np.array([0, 1, 1] * 10)
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(X, y)
+    estimator.fit(remedy(X), y)
+    with pytest.raises(ValueError, match=message):
+        estimator.predict(X[:1])
+    if kind is not NetworkClassifier:
+        with pytest.raises(ValueError, match="y must hold real numbers"):
+            estimator.fit(remedy(X), 1j * y)
