@@ -285,7 +285,10 @@ RECORDS = np.array([(1.0, 2.0), (3.0, 4.0), (0.0, 1.0)] * 10, [("a", float), ("b
         (RECORDS, r"got records: give a data frame, such as pandas.DataFrame\(np.ravel\(X\)\)", pd.DataFrame),
     ],
 )
-@pytest.mark.parametrize("kind", [NetworkRegressor, NetworkClassifier, NetworkPoissonRegressor])
+@pytest.mark.parametrize(
+    "kind",
+    [NetworkPoissonRegressor, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (NetworkRegressor, NetworkClassifier))],
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_numbers_of_other_kinds_are_refused_and_their_remedies_work(kind, X, message, remedy):
     estimator, y = kind(hidden_layer_sizes=(), max_iter=2), np.array([0, 1, 1] * 10)
