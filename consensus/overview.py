@@ -31,9 +31,9 @@ class Row(NamedTuple):
 
     ``reference`` is the first entry under *References* in its docstring, ``Authors, "Title", where, year``. ``regularizer``,
     ``cost`` and ``network`` are of its :class:`Needs`, ``directed`` the weights of :mod:`topologies` for directed graphs.
-    ``sends`` lists vectors of P numbers; a mass is one. ``settings`` has optional ones in brackets, and the source of a step or
-    penalty that is not given: L_i are the agents' Lipschitz constants, L the largest, mu their mean modulus of convexity, lmin
-    the least eigenvalue of W.
+    ``sends`` lists vectors of P numbers; a mass is one, masses are A. ``settings`` has optional ones in brackets, and the
+    source of a step or penalty that is not given: L_i are the agents' Lipschitz constants, L the largest, mu their mean modulus
+    of convexity, lmin the least eigenvalue of W.
     """
 
     name: str

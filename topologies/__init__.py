@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from topologies.graphs import torus as torus
     from topologies.pattern import adjacency as adjacency
     from topologies.schedules import AgentFailure as AgentFailure
+    from topologies.schedules import AlternatingExponentialRing as AlternatingExponentialRing
     from topologies.schedules import BaseGraph as BaseGraph
     from topologies.schedules import EquiDyn as EquiDyn
     from topologies.schedules import EquiStatic as EquiStatic
@@ -104,6 +105,7 @@ else:
             "pattern": ["adjacency"],
             "schedules": [
                 "AgentFailure",
+                "AlternatingExponentialRing",
                 "BaseGraph",
                 "EquiDyn",
                 "EquiStatic",

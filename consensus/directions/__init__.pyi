@@ -1,3 +1,4 @@
+from consensus.deep.accum_adam import AccumAdam as AccumAdam
 from consensus.deep.muon import Muon as Muon
 from consensus.directions.adam import Adam as Adam
 from consensus.directions.adam import AdamW as AdamW

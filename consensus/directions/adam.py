@@ -69,7 +69,7 @@ class Adam(Direction):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "betas", _betas(self.betas, type(self).__name__))
+        object.__setattr__(self, "betas", as_betas(self.betas, type(self).__name__))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> AdamState:
         return AdamState(0, np.zeros_like(w), np.zeros_like(w))
@@ -101,7 +101,8 @@ def _over_root(factor: float, after: float, inside: float, m: np.ndarray, v: np.
     return np.asarray(np.divide(m, root, out=root))
 
 
-def _betas(value: object, who: str) -> tuple[float, float]:
+def as_betas(value: object, who: str) -> tuple[float, float]:
+    """Return the weights beta_1 and beta_2 of the past as a setting; raise ``ValueError`` if they are not two in [0, 1)."""
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
         raise ValueError(f"betas of {who} must be two numbers, such as (0.9, 0.999); got {_checks.shown(value)}")
     one, two = (_checks.number(f"betas[{place}] of {who}", beta, least=0, below=1) for place, beta in enumerate(value))

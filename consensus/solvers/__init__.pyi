@@ -9,9 +9,12 @@ from consensus.coupled.tracking_admm import TrackingADMM as TrackingADMM
 from consensus.deep.decent_lam import DecentLaM as DecentLaM
 from consensus.deep.diloco import DiLoCo as DiLoCo
 from consensus.deep.dsgdm import DSGDm as DSGDm
+from consensus.deep.gut import GUT as GUT
 from consensus.deep.noloco import NoLoCo as NoLoCo
 from consensus.deep.qg_dsgdm import QGDSGDm as QGDSGDm
 from consensus.deep.relay_sgd import RelaySGD as RelaySGD
+from consensus.methods.dapg import DAPG as DAPG
+from consensus.methods.pull_diag import PullDiag as PullDiag
 from consensus.overview import table as table
 from consensus.personal.personalized import Personalized as Personalised  # noqa: F401
 from consensus.personal.personalized import Personalized as Personalized
@@ -57,3 +60,6 @@ from consensus.variance_reduced.gt_hsgd import GTHSGD as GTHSGD
 from consensus.variance_reduced.gt_saga import GTSAGA as GTSAGA
 from consensus.variance_reduced.gt_sarah import GTSARAH as GTSARAH
 from consensus.variance_reduced.gt_vr import GTVR as GTVR
+from consensus.variance_reduced.lt_admm_vr import LTADMMVR as LTADMMVR
+from consensus.variance_reduced.normalized import Normalized as Normalised  # noqa: F401
+from consensus.variance_reduced.normalized import Normalized as Normalized

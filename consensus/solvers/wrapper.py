@@ -94,7 +94,7 @@ class Wrapper(Solver):
         self.solver.check(problem)
 
     def check_network(self, schedule: ScheduleLike) -> None:
-        self.solver.check_network(schedule)
+        self.solver.check_network(self.matrices(schedule))
 
     def matrices(self, network: ScheduleLike) -> ScheduleLike:
         """Return a schedule of the matrices that a round's exchange amounts to, for bounds on the inner solver's step."""

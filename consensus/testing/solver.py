@@ -247,7 +247,8 @@ def _counts(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleL
         return
     kept = ready.kept if isinstance(ready, SharedBody) else None
     shared = problem.parameters - (0 if kept is None else int(np.count_nonzero(kept)))
-    numbers = sum(1 if name == "mass" else shared for name in solver.sends.split(", "))
+    few = {"mass": 1, "masses": problem.network_size}
+    numbers = sum(few.get(name, shared) for name in solver.sends.split(", "))
     inner: Any = solver
     times = 1
     while inner is not None:  # each of the solvers inside one another, of which Gossip has several exchanges

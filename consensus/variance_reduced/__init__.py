@@ -1,4 +1,4 @@
-"""Gradient tracking with batches whose variance falls: by stored gradients, snapshots and recursive estimates.
+"""Gradient tracking and ADMM with batches whose variance falls: by stored gradients, snapshots, recursions and averages.
 
-They are ``consensus.solvers.GTSAGA``, ``GTVR``, ``GTSARAH`` and ``GTHSGD``.
+They are ``consensus.solvers.GTSAGA``, ``GTVR``, ``GTSARAH``, ``GTHSGD``, ``Normalized`` and ``LTADMMVR``.
 """

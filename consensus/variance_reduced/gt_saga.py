@@ -6,14 +6,11 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from consensus.problems import BaseProblem, Minibatches, Problem
-from consensus.problems.batch import Batch
 from consensus.problems.minibatches import draw
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule
 from consensus.variance_reduced.gradient_estimates import GradientEstimates
-from consensus.variance_reduced.sample_gradients import changes, numbers
-
-_MOST = 1 << 28  # bytes of all agents' tables: one is copied in a round
+from consensus.variance_reduced.sample_gradients import check_table, renewed, whole_table
 
 
 class GTSAGAState(NamedTuple):
@@ -79,47 +76,14 @@ class GTSAGA(GradientEstimates):
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
-        problem = cast(Problem, problem)  # here and below: it has samples and a model, as `needs` says
-        samples, each = problem.shards.weights.shape[1], numbers(problem)
-        size = problem.network_size * samples * each * problem.dtype.itemsize
-        if size > _MOST:
-            raise ValueError(
-                f"GTSAGA remembers {each:,} numbers of every sample of {problem.model}: with up to {samples:,} samples an "
-                f"agent {size / 2**20:,.0f} MB in all, and at most {_MOST >> 20} are allowed; use GTHSGD, GTSARAH or GTVR"
-            )
+        check_table(cast(Problem, problem), "GTSAGA", "GTHSGD, GTSARAH or GTVR")  # it has samples and a model, as `needs` says
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> GTSAGAState:
-        problem = cast(Problem, problem)
-        everything = np.broadcast_to(np.arange(problem.weights.shape[1]), problem.weights.shape)
-        nothing = np.zeros((*everything.shape, numbers(problem)), problem.dtype)
-        table, sums = changes(problem, w, everything, nothing, problem.weights[:, None])
-        problem.work.gradients += 1
-        problem.work.samples += int(np.count_nonzero(problem.weights))
-        v = problem.average_form(sums[:, 0].copy(), w)
-        return GTSAGAState(0, w, v, v, table, sums[:, 0])
+        table, total = whole_table(cast(Problem, problem), w)
+        v = problem.average_form(total.copy(), w)
+        return GTSAGAState(0, w, v, v, table, total)
 
     def estimated(self, problem: BaseProblem, w: np.ndarray, state: GTSAGAState) -> GTSAGAState:
-        problem = cast(Problem, problem)
-        places, scale = cast(Batch, draw(self.batch, problem, state.round + 1))
-        agents = np.arange(problem.agents)[:, None]
-        c = np.take_along_axis(problem.weights, places, axis=1)
-        weights = np.stack([c * scale, c * _first(places, scale > 0)], axis=1)
-        new, sums = changes(problem, w, places, state.table[agents, places], weights)
-        problem.work.gradients += 1
-        problem.work.samples += int(np.count_nonzero(scale))
-        table = state.table.copy()
-        agent, column = np.nonzero(scale)
-        table[agent, places[agent, column]] = new[agent, column]
-        v = problem.average_form(state.total + sums[:, 0], w)
-        return state._replace(v=v, table=table, total=state.total + sums[:, 1])
-
-
-def _first(places: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """Return where a sample comes for the first time in its agent's batch, which may hold it several times."""
-    key = np.where(real, places, -1)
-    order = np.argsort(key, axis=1, kind="stable")
-    ascending = np.take_along_axis(key, order, axis=1)
-    fresh = np.diff(ascending, axis=1, prepend=-1) > 0
-    first = np.empty_like(fresh)
-    np.put_along_axis(first, order, fresh, axis=1)
-    return first
+        batch = draw(self.batch, problem, state.round + 1)
+        estimate, table, total = renewed(cast(Problem, problem), w, batch, state.table, state.total)
+        return state._replace(v=problem.average_form(estimate, w), table=table, total=total)

@@ -95,6 +95,7 @@ SPECIAL = {
     "consensus.models.save_safetensors": {"w": "good.point()"},
     "consensus.L2.by_name": {"weight": "lambda name, shape: 0.1"},
     "consensus.solvers.D2": {"schedule": LAZY, "network": LAZY},
+    "consensus.solvers.DAPG": {"schedule": LAZY, "network": LAZY},
     "consensus.data.Columns": {"names": "('a', 'b', 'c')", "categories": "{'b': ('u', 'v')}", "frame": "good.frame()"},
     "consensus.owners.Fit": {
         "family": "'gaussian'",

@@ -77,6 +77,7 @@ def symmetric():
         "matchings of a graph": topologies.Matchings(12, seed=1, graph=GRAPH),
         "base graph": topologies.BaseGraph(12, 3),
         "simple base graph": topologies.SimpleBaseGraph(11),
+        "exponential ring": topologies.AlternatingExponentialRing(4, 3),
         "hyper-hypercube": topologies.HyperHypercube(12, 2),
         "static shifts": topologies.EquiStatic(12, 2),
         "shifted pairs": topologies.EquiDyn(12, seed=2),

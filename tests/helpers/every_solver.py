@@ -9,7 +9,7 @@ from consensus.solvers import DGD, NEXT, SONATA, Compressed, Gossip, GradientTra
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 _SAFE = """EXTRA PGEXTRA NIDS ExactDiffusion ProxGT AccGT OPAPC WangElia KGT LED ProxSkip AutoGT DATOS DADMM DLM ATG LTADMM
-DiNNO NewtonTracking"""  # solvers that find their own steps
+DiNNO NewtonTracking DAPG"""  # solvers that find their own steps
 _PARTIAL = PartialLinearization(2.0)
 SOLVERS = {
     "DGD": DGD(0.02),
@@ -31,6 +31,10 @@ SOLVERS = {
     "GT-SARAH": solvers.GTSARAH(0.02, 3, period=3),
     "GT-VR": solvers.GTVR(0.02, 3, probability=0.3),
     "DecentLaM": solvers.DecentLaM(0.005, 3),
+    "GUT": solvers.GUT(0.02, 3),
+    "normalized": solvers.Normalized(0.02, 3),
+    "LT-ADMM-VR": solvers.LTADMMVR(0.02, 2, batch=3),
+    "PullDiag": solvers.PullDiag(0.02),
     "SGP": solvers.SGP(0.02, 3),
     "subgradient": solvers.Subgradient(0.02, average=True),
     "NoLoCo": solvers.NoLoCo(0.01, 4, batch=3),

@@ -26,6 +26,7 @@ ADDITIONS = (
     "estimators",
     "federated",
     "frameworks",
+    "methods",
     "model_parallel",
     "owners",
     "overview",

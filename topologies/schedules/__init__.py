@@ -9,6 +9,7 @@ from topologies.schedules.base import Schedule
 from topologies.schedules.base_graph import BaseGraph, SimpleBaseGraph
 from topologies.schedules.bursts import GilbertElliott, RandomActivation
 from topologies.schedules.equitopo import EquiDyn, EquiStatic
+from topologies.schedules.exponential_ring import AlternatingExponentialRing
 from topologies.schedules.finite_time import HyperHypercube
 from topologies.schedules.link_failure import LinkFailure
 from topologies.schedules.mobile import Mobile
@@ -21,6 +22,7 @@ from topologies.schedules.temporal import Temporal
 
 __all__ = [
     "AgentFailure",
+    "AlternatingExponentialRing",
     "BaseGraph",
     "EquiDyn",
     "EquiStatic",
