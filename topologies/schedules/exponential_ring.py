@@ -58,7 +58,8 @@ class AlternatingExponentialRing(FiniteTime):
         pairs = 0
         distance = 1
         while distance < self.machines:
-            early, late = [], []
+            early: list[Edges] = []
+            late: list[Edges] = []
             for first in range(self.machines):
                 if first // distance % 2 == 0:
                     both = workers[[first, first + distance]]

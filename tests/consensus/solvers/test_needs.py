@@ -74,7 +74,7 @@ def test_they_take_costs_without_a_model_as_they_say(solver):
     refused = "minibatches need a problem with samples" if getattr(solver, "batch", None) else ""
     if needs_of(solver).model:
         refused = r"\w(\(.*PartialLinearization\)+)? needs a model to linearise, and Problem.from_func"
-    elif "convexity=None" in str(solver) or "OPAPC" in str(solver) or "AccGT" in str(solver):
+    elif "OPAPC" in str(solver) or "AccGT" in str(solver):
         refused = "has no known modulus of strong convexity: give the solver a convexity="
     with pytest.raises(TypeError, match=refused) if refused else nullcontext():
         consensus.solve(p, STATIC, solver, rounds=3)
