@@ -277,11 +277,7 @@ class AtMean:
         sums = [test.sums(point[None], buffers)[:, 0] for point in points]
         weights, *errors = self.agents.of(self.agents.gather.rows(np.column_stack([test.weights, *sums]))).T
         of_points = [float(of_point.sum() / weights.sum()) for of_point in errors]
-        return {
-            "test_error": of_points[0],
-            "test_error_worst": max(of_points[1:]),
-            "agent_test_error": errors[0] / weights,
-        }
+        return {"test_error": of_points[0], "test_error_worst": max(of_points[1:]), "agent_test_error": errors[0] / weights}
 
     def _averaged(self, point: np.ndarray) -> np.ndarray | None:
         """Return the buffers of all measured agents' samples at a point, if the model's are averaged."""

@@ -97,13 +97,7 @@ class Recorder:
         self.history = history
 
     def record(
-        self,
-        round: int,
-        w: np.ndarray,
-        mean: np.ndarray,
-        report: np.ndarray | None,
-        counts: dict[str, Any],
-        seconds: float,
+        self, round: int, w: np.ndarray, mean: np.ndarray, report: np.ndarray | None, counts: dict[str, Any], seconds: float
     ) -> dict[str, Any]:
         """Return the row of a round, appended to the history unless it is there, as the first row of a resumed run is.
 

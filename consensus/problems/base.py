@@ -239,6 +239,16 @@ class BaseProblem(ABC):
             raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {w.shape}")
         return w
 
+    def check_solver(self, solver: object) -> None:
+        """Raise ``TypeError`` or ``ValueError`` if a solver, whose needs are met, cannot run on the problem for another reason.
+
+        Parameters
+        ----------
+        solver : Solver
+            The solver.
+        """
+        return None
+
     def true_gradients(self) -> Self:
         """Return the problem with true gradients, in case its model replaces them by other directions.
 

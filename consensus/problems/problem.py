@@ -140,16 +140,10 @@ class Problem(SampleSums):
 
     def shared(self) -> SharedProblem:
         bare, shards, none = self.restrict(slice(None)), self.shards, np.empty(0)
-        features = shards.features.arrays if isinstance(shards.features, SparseRows) else (shards.features,)
-        data = shards.targets, shards.weights, shards.indices, self.weights, *features
-        bare.shards = replace(
-            shards,
-            features=shards.features.hollow() if isinstance(shards.features, SparseRows) else none,
-            targets=none,
-            weights=none,
-            indices=none,
-            memory=(),
-        )
+        held = shards.features
+        hollow, arrays = (held.hollow(), held.arrays) if isinstance(held, SparseRows) else (none, (held,))
+        data = shards.targets, shards.weights, shards.indices, self.weights, *arrays
+        bare.shards = replace(shards, features=hollow, targets=none, weights=none, indices=none, memory=())
         bare.weights = none
         return SharedProblem(cloudpickle.dumps(bare), tuple(SharedArray.of(array) for array in data))
 

@@ -385,9 +385,7 @@ def of_parts(function: ChunkFunction, passes: tuple[slice, ...]) -> ChunkFunctio
 
 
 def added_up(
-    function: ChunkFunction,
-    passes: Iterable[tuple[slice, Any, np.ndarray, np.ndarray]],
-    arrays: tuple[np.ndarray, ...],
+    function: ChunkFunction, passes: Iterable[tuple[slice, Any, np.ndarray, np.ndarray]], arrays: tuple[np.ndarray, ...]
 ) -> None:
     """Write the sums of ``function(x, d, c, *given, out)`` over some ``passes``, (rows, x, d, c), into ``out``.
 

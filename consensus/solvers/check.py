@@ -64,6 +64,7 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     _checks.solver(solver)
     _checks.problem(problem)
     _checks.schedule(schedule)
+    problem.check_solver(solver)
     who, needs = _name(solver), needs_of(solver)
     _check_regularizer(who, needs, problem.regularizer, schedule)
     _check_costs(who, needs, problem, schedule)
