@@ -19,6 +19,7 @@ NEEDS = {
     "cryptography": ["consensus/privacy/fixed_point.py", "consensus/peers/certificates.py"],
     "grpc": ["consensus/peers/engine.py", "consensus/peers/checks.py", "consensus/cli/peer.py"],
     "distributed": ["consensus/servers/dask_mapper.py"],
+    "PEPit": ["consensus/worst_cases.py"],
     "mpi4py": ["consensus/asynchronous/ranks.py", "consensus/engines/mpi.py"],
 }
 collect_ignore = [file for name, files in NEEDS.items() if find_spec(name) is None for file in files]

@@ -26,6 +26,7 @@ from consensus import step_sizes as step_sizes
 from consensus import studies as studies
 from consensus import surrogates as surrogates
 from consensus import testing as testing
+from consensus import worst_cases as worst_cases
 from consensus.cli.versions import show_versions as show_versions
 from consensus.data import Shards as Shards
 from consensus.data import partition as partition

@@ -94,6 +94,11 @@ SPECIAL = {
     },
     "consensus.models.save_safetensors": {"w": "good.point()"},
     "consensus.L2.by_name": {"weight": "lambda name, shape: 0.1"},
+    "consensus.worst_cases.worst_case": {"solver": "consensus.solvers.DGD(0.1)", "rounds": "1", "lipschitz": "1.0"},
+    "consensus.worst_cases.WorstCase": {
+        "value": "0.5", "measure": "'distance'", "rounds": "1", "lipschitz": "1.0", "convexity": "0.0", "distance": "1.0",
+        "heterogeneity": "1.0",
+    },
     "consensus.solvers.D2": {"schedule": LAZY, "network": LAZY},
     "consensus.solvers.DAPG": {"schedule": LAZY, "network": LAZY},
     "consensus.data.Columns": {"names": "('a', 'b', 'c')", "categories": "{'b': ('u', 'v')}", "frame": "good.frame()"},

@@ -43,6 +43,7 @@ ADDITIONS = (
     "trees",
     "unlike",
     "variance_reduced",
+    "worst_cases",
 )
 # Where a function of the core imports an addition, for what is asked of it by name.
 DOORS = {
