@@ -77,7 +77,8 @@ def peer(config: Config, me: str, resume: bool = False) -> consensus.Result:
         owned = attempt(config, ("data",), consensus.data.own, table, engine=engine, seed=seed, **chosen)
         pipeline, targets = owned.pipeline, owned.shards.targets.shape[-1]
         problem = trained(config, owned.shards, owned.shards.features.shape[-1], pipeline.classes, targets)
-        options |= {"engine": engine, "test": owned.test, "checkpoint": place, "resume": place if resume else None}
+        saved = {} if engine.roster.leaves and not resume else {"checkpoint": place, "resume": place if resume else None}
+        options |= {"engine": engine, "test": owned.test} | saved
         result = attempt(config, key, consensus.solve, problem, engine.network, solver, progress=True, **options)
     _write(result, pipeline, folder, me)
     return result

@@ -21,19 +21,21 @@ from consensus._arrays.files import Hold
 from consensus.checkpoints.best import from_state
 from consensus.checkpoints.checkpoint import Checkpoint, check_fits, read, write
 from consensus.checkpoints.storage import history_of
-from consensus.communication.flooding import Flooding
 from consensus.communication.states import flatten
 from consensus.engines.protocols import Problem, Solver, State
-from consensus.engines.rank_engine import AllRanks, HaloNetwork, RankEngine
+from consensus.engines.rank_engine import AllRanks, RankEngine
 from consensus.engines.ranks import agree
 from consensus.engines.rounds import run_rounds
 from consensus.engines.states import Begin
 from consensus.errors import DivergenceError, LocalSolveError
 from consensus.observe import Gathered, Observer
 from consensus.observe.gather import total
+from consensus.peers import epochs
 from consensus.peers.audit import Audit
+from consensus.peers.epochs import ENDED, Epochs
 from consensus.peers.link import LOG
 from consensus.peers.messages_pb2 import Note
+from consensus.peers.network import PeerNetwork
 from consensus.peers.ranks import Here, PeerRanks, RunOver
 from consensus.peers.roster import Roster
 from consensus.peers.service import Service
@@ -48,28 +50,7 @@ _MARK = "peers."  # of what is the engine's own in a checkpoint:
 _SENT, _TAKEN, _RESUMED, _REASON = "peers.sent", "peers.taken", "peers.resumed", "peers.reason"
 _OWN, _BEFORE, _BEFORE_SECONDS = "peers.own.", "peers.before.", "peers.seconds before"
 _ROUNDS = 8  # whose edges are looked at before the first
-ENDED = (Note.STOPPED, Note.FINISHED, Note.FAILED)
 TRAFFIC = ("waited", "resent", "bytes_on_wire")
-
-
-class PeerFlooding(Flooding):
-    """Minima over all peers, along their spanning tree."""
-
-    def __init__(self, network: PeerNetwork) -> None:
-        super().__init__(network)
-        self._ranks = network.ranks
-
-    def _minimum(self, values: np.ndarray) -> float:
-        rows = np.ascontiguousarray(values).astype(self._network.dtype, copy=False)
-        return float(self._ranks.allgather_rows(rows, np.ones(self._ranks.size, np.int64)).min())
-
-
-class PeerNetwork(HaloNetwork):
-    """The network of one peer."""
-
-    @property
-    def flooding(self) -> PeerFlooding:  # it is cheap to make
-        return PeerFlooding(self)
 
 
 class AllPeers(AllRanks):
@@ -170,6 +151,8 @@ class Peers(RankEngine):
         self.network: Static = self.roster.network()
         self.began: dict[str, int] = {}  # by neighbour the number of the last message before the rounds
         self._loaded = self._met = False
+        self._given: Solver | None = None  # the solver, as the user gave it
+        self._epochs: Epochs | None = None
         self._state = Note.FINISHED, f"{me} has ended"
         self._service: Service | None = Service(self.roster, self.here)
         self._service.start()
@@ -197,6 +180,8 @@ class Peers(RankEngine):
         for link in links:
             link.acknowledge()
         while state == Note.FINISHED and time.monotonic() - begin < _LINGER:
+            if self._epochs is not None:
+                self._epochs.listen()  # to tell who comes back now that the run has ended
             with self.here.lock:
                 for link in links:
                     link.note(Note.FINISHED, said)
@@ -244,9 +229,17 @@ class Peers(RankEngine):
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
         with self.agreed():
             self._check_edges(network)
+            if self.roster.leaves:
+                epochs.check(problem, solver, network, self.roster)
+                if self._epochs is not None:
+                    raise ValueError(
+                        f'{self} has had its run, the only one with lost = "leave": close it, and make another one'
+                    )
+        self._given = solver
         return super().prepare(solver, problem, network)
 
     def hold(self, hold: Hold) -> None:
+        self._check_stays("checkpoint")
         own = _read(hold.path) if self._again else None
         if own is not None and own.counts[_RESUMED] and not self._loaded:
             self.load(hold.path, lambda _: None)  # as this peer did before it was started again
@@ -273,6 +266,7 @@ class Peers(RankEngine):
         Checkpoint
             With the rows of this peer.
         """
+        self._check_stays("resume")
         path, again = Path(path), self._again
         latest = _read(path) if again else None
         if latest is not None and not latest.counts[_RESUMED]:
@@ -297,6 +291,8 @@ class Peers(RankEngine):
     ) -> str | None:
         rows = self.rows(problem.network_size)
         problem = problem.restrict(rows if problem.agents == problem.network_size else slice(0, problem.agents))
+        if self.roster.leaves:
+            return self._run_of_epochs(problem, solver, begin.block(rows), rounds, observer)
         network = PeerNetwork(schedule, rows, problem.dtype, False, self.ranks, blocks_of(self.size, self.size))
         gather = AllPeers(self, network.counts_of_ranks)
         try:
@@ -317,6 +313,34 @@ class Peers(RankEngine):
         finally:
             self.ranks.leave("after its rounds")
         return reason
+
+    def _run_of_epochs(self, problem: Problem, solver: Solver, begin: Begin, rounds: int, observer: Observer) -> str | None:
+        """Run with those who are present: see :mod:`consensus.peers.epochs`."""
+        with self.agreed():
+            self._check_clock(observer)
+            if observer.recorder.honest is not None:
+                raise ValueError(
+                    f'honest must be left out with lost = "leave" in {self.roster.path.name}: those present are measured'
+                )
+        assert self._given is not None, "it was prepared"
+        self._epochs = run = Epochs(self, problem, (self._given, solver), begin, rounds, observer)
+        try:
+            reason = run.run()
+        except BaseException as error:
+            self._stopped(error, f"in round {observer.round + 1}")
+            raise
+        self._add_columns(observer, run.numbers, run.columns())
+        return reason
+
+    def _add_columns(
+        self, observer: Observer, numbers: dict[int, tuple[float, ...]], more: dict[str, np.ndarray] | None = None
+    ) -> None:
+        """Add columns of this peer's own to the history."""
+        history, lacking = observer.history, (np.nan,) * len(TRAFFIC)
+        found = np.array([numbers.get(int(round), lacking) for round in history["round"]])
+        if found.size:
+            columns = dict(history) | (more or {}) | {name: found[:, place] for place, name in enumerate(TRAFFIC)}
+            observer.recorder.history = history_of(columns, history.labels)
 
     def traffic(self) -> tuple[float, ...]:
         """Return what this peer has done so far, by the columns that it adds to its history.
@@ -366,6 +390,15 @@ class Peers(RankEngine):
                         f"network must have edges of {self.roster.path.name} alone, and has one between {a} and {b}: add it to "
                         "[network] there, or give peers.network"
                     )
+
+    def _check_stays(self, argument: str) -> None:
+        """Reject checkpoints of a run that goes on without who is lost: nobody comes back to an old round."""
+        if self.roster.leaves:
+            with self.agreed():
+                raise ValueError(
+                    f'{argument} must be left out with lost = "leave" in {self.roster.path.name}: who was started again begins '
+                    'at the mean of those who are present; or take lost = "wait" there'
+                )
 
     def _check_clock(self, observer: Observer) -> None:
         """Reject ends that depend on a clock, which differs between peers, and when one of them is started again."""
@@ -465,11 +498,7 @@ class Rounds:
         for link in self.engine.here.links.values():
             link.acknowledge()
             link.forgets = None
-        history, lacking = self.observer.history, (np.nan,) * len(TRAFFIC)
-        found = np.array([self._numbers.get(int(round), lacking) for round in history["round"]])
-        if found.size:
-            columns = dict(history) | {name: found[:, place] for place, name in enumerate(TRAFFIC)}
-            self.observer.recorder.history = history_of(columns, history.labels)
+        self.engine._add_columns(self.observer, self._numbers)
 
 
 def _before(path: Path) -> Path:

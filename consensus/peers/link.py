@@ -16,7 +16,7 @@ import numpy as np
 import consensus
 from consensus.engines.transport import UNEVEN
 from consensus.peers.audit import KINDS, Audit
-from consensus.peers.messages_pb2 import Ack, Frame, Hello, Message, Note
+from consensus.peers.messages_pb2 import Ack, Frame, Hello, Message, Note, Word, Words
 
 LOG = logging.getLogger("consensus")
 PART = 1 << 20  # bytes of a payload at most
@@ -44,6 +44,19 @@ class Part(NamedTuple):
     payload: bytes
 
 
+class Inbox:
+    """The messages of an ``epoch`` that arrived on an edge, their ``size`` in bytes, the last number, and the last taken."""
+
+    def __init__(self, epoch: int = 0) -> None:
+        self.epoch, self.received, self.taken, self.size = epoch, 0, 0, 0
+        self.messages: deque[Part] = deque()
+
+    def clear(self) -> None:
+        """Forget what was not taken."""
+        self.messages.clear()
+        self.size = 0
+
+
 class Owner(Protocol):
     """The part of a peer that its link uses."""
 
@@ -52,6 +65,10 @@ class Owner(Protocol):
     name: str
     run: bytes
     audit: Audit
+    leaves: bool  # whether it goes on without those who are lost, and there are epochs
+
+    def heard(self, words: Words) -> None:
+        """Take what a neighbour knows of all."""
 
 
 class Link:
@@ -77,10 +94,13 @@ class Link:
         self.acknowledged = 0
         self._gone = 0  # the largest number that ever went out
         self._dropped = (0, 0)  # what the other end never needs again: above the first number, up to the second
-        # Received: the last number, and up to which they were taken from the inbox.
-        self.received = self.taken = self._told = 0
-        self._inbox: deque[Part] = deque()
-        self._inside = 0  # bytes in the inbox
+        # Received: of the present epoch, and of a later one that the other end has come to.
+        self.inbox, self._ahead = Inbox(), Inbox()
+        self._told = 0  # the last number that was acknowledged
+        # Epochs: the present one, whether its messages are still wanted, and what there was before the first.
+        self.epoch, self._open = 0, True
+        self._first: tuple[int, dict[int, bytes], int] = 0, {}, 0  # the last number sent, what is kept, the last one received
+        self.told: dict[int, int] = {}  # the version of each peer's word that the other end was told by this stream
         self.drops = (0, 0)  # what this end never needs again
         self.forgets: int | None = None  # the number above which this end needs nothing again that it has taken
 
@@ -91,6 +111,7 @@ class Link:
         with self.owner.lock:
             self.stream += 1
             self.greeted = False
+            self.told.clear()
             self._control.clear()
             self._outbox.clear()
             self._wake()
@@ -142,6 +163,8 @@ class Link:
         elif body == "ack":
             with self.owner.lock:
                 self._release(frame.ack)
+        elif body == "words" and self.owner.leaves:
+            self.owner.heard(frame.words)
         elif body == "note" and frame.note.state == Note.REFUSED:
             LOG.error("%s: %s", self.owner.name, frame.note.text[:500])
             self.detach(stream, frame.note.text[:500])
@@ -163,7 +186,13 @@ class Link:
             payload, frame = bytes(content[part * PART : (part + 1) * PART]), Frame()
             message, digest = frame.message, hashlib.sha256(payload).digest()
             message.run, message.sender, message.sequence = self.owner.run, self.owner.name, self.sent + 1
-            message.round, message.kind, message.part, message.dtype = round, kind, part, rows.dtype.str
+            message.epoch, message.round, message.kind, message.part, message.dtype = (
+                self.epoch,
+                round,
+                kind,
+                part,
+                rows.dtype.str,
+            )
             message.shape.extend(shape)
             message.payload, message.sha256 = payload, digest
             data: bytes = frame.SerializeToString()
@@ -179,34 +208,61 @@ class Link:
     def next(self) -> Part | None:
         """Return the next message that arrived, None if there is none yet; ``LookupError`` if messages before it are lost."""
         with self.owner.lock:
-            if not self._inbox:
+            inbox = self.inbox
+            if not inbox.messages:
                 return None
-            message = self._inbox.popleft()
-            self._inside -= len(message.payload)
-            if message.sequence != self.taken + 1:
-                raise LookupError(f"{self.taken + 1} to {message.sequence - 1}")
-            self.taken += 1
+            message = inbox.messages.popleft()
+            inbox.size -= len(message.payload)
+            if message.sequence != inbox.taken + 1:
+                raise LookupError(f"{inbox.taken + 1} to {message.sequence - 1}")
+            inbox.taken += 1
             self._room.notify_all()
             return message
 
     def reject(self, why: str, parts: int) -> None:
         """Give back the last parts that were taken, which this round does not allow: another stream may bring others."""
         with self.owner.lock:
-            self.taken -= parts
-            self.received = self.taken
-            self._inbox.clear()
-            self._inside = 0
+            self.inbox.taken -= parts
+            self.inbox.received = self.inbox.taken
+            self.inbox.clear()
         self.detach(self.stream, why)
 
     def jump(self, sent: int, taken: int) -> None:
         """Go on from a checkpoint, after so many messages sent and taken."""
         with self.owner.lock:
-            self.sent, self.taken = sent, taken
-            self.received = max(self.received, taken)
+            self.sent, self.inbox.taken = sent, taken
+            self.inbox.received = max(self.received, taken)
             self._outbox = deque((number, frame) for number, frame in self._outbox if number > sent)
-            while self._inbox and self._inbox[0].sequence <= taken:
-                self._inside -= len(self._inbox.popleft().payload)
+            while self.inbox.messages and self.inbox.messages[0].sequence <= taken:
+                self.inbox.size -= len(self.inbox.messages.popleft().payload)
             self._room.notify_all()
+
+    def enter(self, epoch: int) -> None:
+        """Begin an epoch: nothing of the one before is sent or taken any more; what went before the first is kept."""
+        with self.owner.lock:
+            if not self.epoch:
+                self._first = self.sent, self._kept, self.received
+            self._outbox = deque((-1, frame) for number, frame in self._outbox if number < 0 or not self.epoch)
+            self.epoch, self._open = epoch, True
+            self.sent = self.acknowledged = self._gone = self._told = 0
+            self._kept, self._dropped = {}, (0, 0)
+            self.inbox = self._ahead if self._ahead.epoch == epoch else Inbox(epoch)
+            self._room.notify_all()
+
+    def leave(self) -> None:
+        """Stop the present epoch: what still arrives of it is dropped, so that words do not wait behind it."""
+        with self.owner.lock:
+            self._open = False
+            self.inbox.clear()
+            self._room.notify_all()
+
+    def tell(self, words: dict[int, Word]) -> None:
+        """Tell the other end the words of peers, by number, that it was not told yet."""
+        with self.owner.lock:
+            new = [word for peer, word in words.items() if self.told.get(peer) != word.version]
+            if new and self.greeted:
+                self.told |= {word.peer: word.version for word in new}
+                self._post(words=Words(words=new))
 
     def drop(self, first: int, last: int) -> None:
         """Tell the other end which messages this one never needs again: those above the first number, up to the last."""
@@ -221,13 +277,23 @@ class Link:
             if self.forgets is not None:
                 self.drops = self.forgets, self.taken
             if self.greeted:
-                self._post(ack=Ack(received=self.received, drop_from=self.drops[0], drop_to=self.drops[1]))
+                self._post(ack=Ack(received=self.received, drop_from=self.drops[0], drop_to=self.drops[1], epoch=self.epoch))
 
     def note(self, state: Note.State, text: str) -> None:
         """Tell the other end something about this one."""
         with self.owner.lock:
             if self.greeted:
                 self._post(note=Note(state=state, text=text))
+
+    @property
+    def received(self) -> int:
+        """Number of the last message that arrived."""
+        return self.inbox.received
+
+    @property
+    def taken(self) -> int:
+        """Number of the last message that was taken."""
+        return self.inbox.taken
 
     @property
     def kept(self) -> int:
@@ -245,11 +311,11 @@ class Link:
         self._room.notify_all()
         self.owner.changed.notify_all()
 
-    def _framed(self, **body: Hello | Ack | Note) -> bytes:
+    def _framed(self, **body: Hello | Ack | Note | Words) -> bytes:
         frame: bytes = Frame(**body).SerializeToString()
         return frame
 
-    def _post(self, **body: Ack | Note) -> None:
+    def _post(self, **body: Ack | Note | Words) -> None:
         self._control.append(self._framed(**body))
         self._out.notify_all()
 
@@ -261,10 +327,12 @@ class Link:
                 version=consensus.__version__,
                 sender=self.owner.name,
                 process=PROCESS,
-                received=self.received,
+                received=self._first[2] if self.epoch else self.received,
                 drop_from=self.drops[0],
                 drop_to=self.drops[1],
                 time=time.time(),
+                epoch=self.epoch,
+                received_in_epoch=self.received if self.epoch else 0,
             )
 
     def _greet(self, stream: int, hello: Hello) -> None:
@@ -285,15 +353,25 @@ class Link:
             self.process, self.greeted, self.since, self.why = hello.process, True, time.time(), ""
             self.state, self.said = Note.GOES_ON, ""
             self.skew = hello.time - time.time()
-            self.restarted = self.restarted or hello.received > self.sent
-            self.acknowledged = hello.received
-            self._release(Ack(received=hello.received, drop_from=hello.drop_from, drop_to=hello.drop_to))
-            self._outbox = deque(item for item in self._kept.items() if item[0] > hello.received)
+            sent, before, _ = self._first if self.epoch else (self.sent, self._kept, 0)
+            self.restarted = self.restarted or hello.received > sent
+            self._outbox = deque()
+            if self.epoch:  # who was started again needs what went before the first one
+                self._outbox = deque((-1, frame) for number, frame in before.items() if number > hello.received)
+            if hello.epoch == self.epoch:
+                self.acknowledged = hello.received_in_epoch if self.epoch else hello.received
+                ack = Ack(received=self.acknowledged, drop_from=hello.drop_from, drop_to=hello.drop_to, epoch=self.epoch)
+                self._release(ack)
+            if hello.epoch <= self.epoch:
+                has = self.acknowledged if hello.epoch == self.epoch else 0
+                self._outbox.extend(item for item in self._kept.items() if item[0] > has)
             self._wake()
 
     def _release(self, ack: Ack) -> None:
+        if ack.epoch != self.epoch:
+            return
         self.acknowledged = max(self.acknowledged, ack.received)
-        first, last = int(ack.drop_from), int(ack.drop_to)
+        first, last = (0, self.acknowledged) if self.epoch else (int(ack.drop_from), int(ack.drop_to))
         begin = max(first, self._dropped[1] if self._dropped[0] == first else first)
         if last - begin > len(self._kept):
             self._kept = {number: frame for number, frame in self._kept.items() if not first < number <= last}
@@ -304,7 +382,7 @@ class Link:
         self.owner.changed.notify_all()
 
     def _take(self, stream: int, message: Message) -> None:
-        if message.run != self.owner.run or message.sender != self.name or message.epoch:
+        if message.run != self.owner.run or message.sender != self.name or (message.epoch and not self.owner.leaves):
             raise Refused("a message of another run or sender")
         if message.kind not in KINDS or message.dtype not in _DTYPES or len(message.shape) > _DIMENSIONS:
             raise Refused("a message of an unknown kind")
@@ -318,17 +396,25 @@ class Link:
             raise Refused("a message with a wrong SHA-256")
         part = Part(message.sequence, message.kind, message.round, message.part, message.dtype, whole, payload)
         with self.owner.lock:
-            while self._inside > _WINDOW and self.stream == stream:
+            while (inbox := self._inbox_of(message.epoch)) and inbox.size > _WINDOW and self.stream == stream:
                 self._room.wait()
-            if self.stream != stream or part.sequence <= self.received:
-                return  # a duplicate, or one that is sent again by the next stream
-            self.received = part.sequence
-            self._inbox.append(part)
-            self._inside += size
+            if inbox is None or self.stream != stream or part.sequence <= inbox.received:
+                return  # of an epoch that has ended, a duplicate, or one that is sent again by the next stream
+            inbox.received = part.sequence
+            inbox.messages.append(part)
+            inbox.size += size
             if self.received - self._told >= _ACKNOWLEDGED:
                 self.acknowledge()
             self.owner.changed.notify_all()
         self.owner.audit.write("received", self.name, part.kind, part.round, part.part, size, message.sha256)
+
+    def _inbox_of(self, epoch: int) -> Inbox | None:
+        """Return where messages of an epoch go: the present one's, or those of the latest that the other end came to."""
+        if epoch == self.epoch:
+            return self.inbox if self._open else None
+        if epoch > max(self.epoch, self._ahead.epoch):
+            self._ahead = Inbox(epoch)
+        return self._ahead if epoch == self._ahead.epoch > self.epoch else None
 
 
 def expected(found: Part, rows: np.ndarray, kind: int, part: int) -> str | None:

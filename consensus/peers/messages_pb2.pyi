@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Hello(_message.Message):
-    __slots__ = ("run", "version", "sender", "process", "received", "drop_from", "drop_to", "time", "probe")
+    __slots__ = ("run", "version", "sender", "process", "received", "drop_from", "drop_to", "time", "probe", "epoch", "received_in_epoch")
     RUN_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,8 @@ class Hello(_message.Message):
     DROP_TO_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     PROBE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_IN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     run: bytes
     version: str
     sender: str
@@ -27,7 +29,9 @@ class Hello(_message.Message):
     drop_to: int
     time: float
     probe: bool
-    def __init__(self, run: _Optional[bytes] = ..., version: _Optional[str] = ..., sender: _Optional[str] = ..., process: _Optional[bytes] = ..., received: _Optional[int] = ..., drop_from: _Optional[int] = ..., drop_to: _Optional[int] = ..., time: _Optional[float] = ..., probe: _Optional[bool] = ...) -> None: ...
+    epoch: int
+    received_in_epoch: int
+    def __init__(self, run: _Optional[bytes] = ..., version: _Optional[str] = ..., sender: _Optional[str] = ..., process: _Optional[bytes] = ..., received: _Optional[int] = ..., drop_from: _Optional[int] = ..., drop_to: _Optional[int] = ..., time: _Optional[float] = ..., probe: _Optional[bool] = ..., epoch: _Optional[int] = ..., received_in_epoch: _Optional[int] = ...) -> None: ...
 
 class Message(_message.Message):
     __slots__ = ("run", "sender", "epoch", "round", "kind", "part", "sequence", "dtype", "shape", "payload", "sha256")
@@ -56,14 +60,16 @@ class Message(_message.Message):
     def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[str] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ..., kind: _Optional[int] = ..., part: _Optional[int] = ..., sequence: _Optional[int] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., payload: _Optional[bytes] = ..., sha256: _Optional[bytes] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("received", "drop_from", "drop_to")
+    __slots__ = ("received", "drop_from", "drop_to", "epoch")
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
     DROP_FROM_FIELD_NUMBER: _ClassVar[int]
     DROP_TO_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     received: int
     drop_from: int
     drop_to: int
-    def __init__(self, received: _Optional[int] = ..., drop_from: _Optional[int] = ..., drop_to: _Optional[int] = ...) -> None: ...
+    epoch: int
+    def __init__(self, received: _Optional[int] = ..., drop_from: _Optional[int] = ..., drop_to: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Note(_message.Message):
     __slots__ = ("state", "text")
@@ -87,14 +93,60 @@ class Note(_message.Message):
     text: str
     def __init__(self, state: _Optional[_Union[Note.State, str]] = ..., text: _Optional[str] = ...) -> None: ...
 
+class Epoch(_message.Message):
+    __slots__ = ("number", "members", "round", "cut")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    CUT_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    members: _containers.RepeatedScalarFieldContainer[int]
+    round: int
+    cut: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, number: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., round: _Optional[int] = ..., cut: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Word(_message.Message):
+    __slots__ = ("peer", "version", "epoch", "state", "rounds", "lost", "ballot", "proposal", "promised", "accepted", "choice")
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    BALLOT_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    CHOICE_FIELD_NUMBER: _ClassVar[int]
+    peer: int
+    version: int
+    epoch: Epoch
+    state: int
+    rounds: _containers.RepeatedScalarFieldContainer[int]
+    lost: _containers.RepeatedScalarFieldContainer[int]
+    ballot: int
+    proposal: Epoch
+    promised: int
+    accepted: int
+    choice: Epoch
+    def __init__(self, peer: _Optional[int] = ..., version: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., state: _Optional[int] = ..., rounds: _Optional[_Iterable[int]] = ..., lost: _Optional[_Iterable[int]] = ..., ballot: _Optional[int] = ..., proposal: _Optional[_Union[Epoch, _Mapping]] = ..., promised: _Optional[int] = ..., accepted: _Optional[int] = ..., choice: _Optional[_Union[Epoch, _Mapping]] = ...) -> None: ...
+
+class Words(_message.Message):
+    __slots__ = ("words",)
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    words: _containers.RepeatedCompositeFieldContainer[Word]
+    def __init__(self, words: _Optional[_Iterable[_Union[Word, _Mapping]]] = ...) -> None: ...
+
 class Frame(_message.Message):
-    __slots__ = ("hello", "message", "ack", "note")
+    __slots__ = ("hello", "message", "ack", "note", "words")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     message: Message
     ack: Ack
     note: Note
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ...) -> None: ...
+    words: Words
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., words: _Optional[_Union[Words, _Mapping]] = ...) -> None: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
@@ -13,15 +14,17 @@ import numpy as np
 from consensus.engines.ranks import Ranks, Step, pack
 from consensus.engines.transport import COLLECTED, MIXED, Pairs
 from consensus.errors import WorkerError
+from consensus.peers.agreement import Epoch
 from consensus.peers.audit import KINDS, Audit
 from consensus.peers.link import LOG, Link, Owner, Part, expected
-from consensus.peers.messages_pb2 import Note
+from consensus.peers.messages_pb2 import Note, Words
 from consensus.peers.roster import Roster
 
 T = TypeVar("T")
-_SAYS = (5.0, 60.0, 600.0)  # seconds of a wait after which the log says for whom; the last one again and again
+SAYS = (5.0, 60.0, 600.0)  # seconds of a wait after which the log says for whom; the last one again and again
 _REFUSES = 5  # times that a message may be sent again that is not what its round allows
 _LOOKS = 0.5  # seconds between two looks at the clock
+_WAITS = 64  # that say which ones are usual
 
 
 class RunOver(WorkerError):
@@ -38,8 +41,14 @@ class Here(Owner):
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.name, self.run, self.audit = roster.names[roster.me], roster.digest, audit
-        self.me, self.size = roster.me, len(roster.peers)
+        self.me, self.size, self.leaves = roster.me, len(roster.peers), roster.leaves
+        self.words: list[Words] = []  # that arrived, and nobody has looked at yet
         self.links = {other: Link(self, roster.names[other]) for other in roster.neighbours}
+
+    def heard(self, words: Words) -> None:
+        with self.lock:
+            self.words.append(words)
+            self.changed.notify_all()
 
 
 def routes(me: int, tree: nx.Graph) -> list[Step]:
@@ -64,17 +73,31 @@ def routes(me: int, tree: nx.Graph) -> list[Step]:
 
 
 class PeerRanks(Ranks):
-    """The :class:`consensus.engines.ranks.Ranks` of peers: what goes to all of them passes along a spanning tree."""
+    """The :class:`consensus.engines.ranks.Ranks` of peers: what goes to all of them passes along a spanning tree.
 
-    def __init__(self, here: Here, roster: Roster, patience: float) -> None:
-        self._here, self.roster = here, roster
+    They are all peers, or the members of an ``epoch``; ``look(link, seconds)`` is called before each exchange, and while this
+    one waits for a neighbour.
+    """
+
+    def __init__(
+        self,
+        here: Here,
+        roster: Roster,
+        patience: float,
+        epoch: Epoch | None = None,
+        look: Callable[[Link | None, float], None] = lambda link, seconds: None,
+    ) -> None:
+        self._here, self.roster, self._look = here, roster, look
         super().__init__(here, patience)  # type: ignore[arg-type]  # nothing is sent by its transport
-        graph = roster.graph()
-        self.tree = nx.bfs_tree(graph, min(nx.center(graph))).to_undirected()
+        self.members = tuple(range(here.size)) if epoch is None else epoch.members
+        self.me, self.size = self.members.index(here.me), len(self.members)
+        self.graph = roster.graph(self.members, () if epoch is None else epoch.cut)
+        self.tree = nx.bfs_tree(self.graph, min(nx.center(self.graph))).to_undirected()
         self._paths = dict(nx.all_pairs_shortest_path(self.tree))
         self._routes = routes(self.me, self.tree)
-        self.names = roster.names
+        self.names = [roster.names[peer] for peer in self.members]
         self.waited = 0.0
+        self.waits: deque[float] = deque(maxlen=_WAITS)  # seconds of the last ones
 
     def enter(self, place: Callable[[], str], names: list[str]) -> None:
         self.place = place
@@ -91,6 +114,7 @@ class PeerRanks(Ranks):
 
     def exchange(self, receives: Pairs, sends: Pairs, kind: int = MIXED) -> None:
         round = self.round()
+        self._look(None, 0.0)
         for rank, rows in sends:
             self._link(rank).send(kind, round, rows)
         for rank, rows in receives:
@@ -139,10 +163,10 @@ class PeerRanks(Ranks):
                 self.exchange([], [(path[place + 1], rows)], COLLECTED)
 
     def _link(self, rank: int) -> Link:
-        link = self._here.links.get(rank)
+        link = self._here.links.get(self.members[rank])
         if link is None:
             raise ValueError(
-                f"the network of the run has an edge between {self._here.name} and {self.roster.names[rank]}, which "
+                f"the network of the run has an edge between {self._here.name} and {self.names[rank]}, which "
                 f"{self.roster.path.name} has not: add it to the edges of [network], or use peers.network"
             )
         return link
@@ -191,15 +215,17 @@ class PeerRanks(Ranks):
                         raise RunOver(link.said)
                     begin = begin or time.monotonic()
                     seconds = time.monotonic() - begin
+                    self._look(link, seconds)
                     if seconds > self.timeout:
                         raise self._impatient(link, seconds)
-                    if seconds >= (_SAYS[said] if said < len(_SAYS) else (said - len(_SAYS) + 2) * _SAYS[-1]):
+                    if seconds >= (SAYS[said] if said < len(SAYS) else (said - len(SAYS) + 2) * SAYS[-1]):
                         said += 1
                         self._say(link, seconds)
                     here.changed.wait(_LOOKS)
         finally:
+            self.waits.append(0.0 if begin is None else time.monotonic() - begin)
             if begin is not None:
-                seconds = time.monotonic() - begin
+                seconds = self.waits[-1]
                 self.waited += seconds
                 if said:
                     LOG.info("%s: %s is there again after %.0f s", here.name, link.name, seconds)
@@ -207,7 +233,7 @@ class PeerRanks(Ranks):
                         other.note(Note.GOES_ON, "")
 
     def _say(self, link: Link, seconds: float) -> None:
-        why, remedy = self._state(link)
+        why, remedy = self.state(link)
         said = f"waits for {link.name} {self.place()} since {time.strftime('%H:%M:%S', time.localtime(time.time() - seconds))}"
         LOG.warning("%s %s (%.0f s): %s. %s", self._here.name, said, seconds, why, remedy)
         for other in self._here.links.values():
@@ -215,7 +241,7 @@ class PeerRanks(Ranks):
                 other.note(Note.WAITS, f"{self._here.name} itself {said}")
         self._here.audit.flush()
 
-    def _state(self, link: Link) -> tuple[str, str]:
+    def state(self, link: Link) -> tuple[str, str]:
         """Return why a neighbour does not come, and what its owner can do."""
         again = f"The owner of {link.name} starts the same command again; the run goes on then"
         since = time.strftime("%H:%M:%S", time.localtime(link.since))
@@ -232,7 +258,7 @@ class PeerRanks(Ranks):
         return f"it is connected since {since}, and computes, or is suspended", f"See the log of {link.name}"
 
     def _impatient(self, link: Link, seconds: float) -> WorkerError:
-        why, remedy = self._state(link)
+        why, remedy = self.state(link)
         return WorkerError(
             f"{self._here.name} has waited for {link.name} {self.place()} for {seconds:.0f} s, patience={self.timeout:g}: "
             f"{why}. {remedy}; or give Peers(patience=...) more seconds. With checkpoint= all peers can go on later by resume="

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,8 @@ from consensus import _checks
 from consensus.peers.certificates import checked_name, fingerprint, fits, said_name
 from topologies.schedules import Static
 
-_SETTINGS = ("lost",)  # of [peers], beside the peers themselves
+_SETTINGS = ("lost", "grace")  # of [peers], beside the peers themselves
+_GRACE = 30.0  # seconds by which a peer may be late before the others go on without it
 _OF_PEER = ("address", "certificate", "agents")
 
 
@@ -37,7 +39,10 @@ class Peer:
 
 @dataclass(frozen=True)
 class Roster:
-    """The ``peers`` of a run, in the order of its file, ``me`` by number, the ``edges`` by number, and the run's ``digest``."""
+    """The ``peers`` of a run, in the order of its file, ``me`` by number, the ``edges`` by number, and the run's ``digest``.
+
+    The run ``leaves`` who is lost, ``grace`` seconds late at least, or waits for it.
+    """
 
     path: Path
     peers: tuple[Peer, ...]
@@ -46,6 +51,8 @@ class Roster:
     digest: bytes
     key: bytes
     values: dict[str, Any]
+    leaves: bool = False
+    grace: float = _GRACE
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], me: str) -> Roster:
@@ -60,7 +67,7 @@ class Roster:
         table, network = values.get("peers"), values.get("network")
         if not isinstance(table, dict) or not isinstance(network, dict):
             raise ValueError(f"{path.name} must have the tables [peers] and [network]: see docs/peers.md")
-        _check_lost(path, table.get("lost", "wait"))
+        leaves, grace = _lost(path, table.get("lost", "wait"), table.get("grace"))
         peers = tuple(_peer(path, name, one) for name, one in table.items() if name not in _SETTINGS)
         names = [peer.name for peer in peers]
         if me not in names:
@@ -72,7 +79,7 @@ class Roster:
         said = json.dumps(
             [values, [peer.fingerprint.hex() for peer in peers], consensus.__version__], sort_keys=True, default=str
         )
-        return cls(path, peers, edges, names.index(me), hashlib.sha256(said.encode()).digest(), key, values)
+        return cls(path, peers, edges, names.index(me), hashlib.sha256(said.encode()).digest(), key, values, leaves, grace)
 
     @property
     def names(self) -> list[str]:
@@ -90,25 +97,29 @@ class Roster:
         caller = last if self.peers[first].address else first
         return caller == self.me
 
-    def graph(self) -> nx.Graph:
-        """Return the graph of the peers' numbers."""
-        graph = nx.empty_graph(len(self.peers))
-        graph.add_edges_from(self.edges)
+    def graph(self, members: Sequence[int] | None = None, cut: Sequence[tuple[int, int]] = ()) -> nx.Graph:
+        """Return the graph of the peers' numbers; of some ``members``, without the edges ``cut``, by their places in these."""
+        place = {peer: place for place, peer in enumerate(range(len(self.peers)) if members is None else members)}
+        graph = nx.empty_graph(len(place))
+        graph.add_edges_from((place[a], place[b]) for a, b in self.edges if a in place and b in place and (a, b) not in cut)
         return graph
 
-    def network(self) -> Static:
-        """Return the peers' network, with their names, and Metropolis weights."""
-        return Static(nx.relabel_nodes(self.graph(), dict(enumerate(self.names))))
+    def network(self, members: Sequence[int] | None = None, cut: Sequence[tuple[int, int]] = ()) -> Static:
+        """Return the network of all peers, or of some ``members`` and edges, with their names, and Metropolis weights."""
+        names = self.names if members is None else [self.names[peer] for peer in members]
+        return Static(nx.relabel_nodes(self.graph(members, cut), dict(enumerate(names))))
 
 
-def _check_lost(path: Path, lost: object) -> None:
-    if lost == "leave":
+def _lost(path: Path, lost: object, grace: object) -> tuple[bool, float]:
+    """Return whether a run goes on without those who are lost, and the least seconds by which these are late."""
+    if lost not in ("wait", "leave"):
+        raise ValueError(f'lost in {path.name} must be "wait" or "leave"; got {_checks.shown(lost)}')
+    if grace is not None and lost == "wait":
         raise ValueError(
-            f'lost = "leave" in {path.name}: to go on without a lost peer is not there yet; write lost = "wait", with which '
-            "the others wait until it is back"
+            f'grace in {path.name} goes with lost = "leave": with lost = "wait" all wait as long as their patience'
         )
-    if lost != "wait":
-        raise ValueError(f'lost in {path.name} must be "wait"; got {_checks.shown(lost)}')
+    found = _GRACE if grace is None else _checks.number(f"grace in {path.name}", grace, above=0)
+    return lost == "leave", found
 
 
 def _peer(path: Path, name: str, found: object) -> Peer:

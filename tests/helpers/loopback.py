@@ -25,9 +25,9 @@ def free_ports(count):
     return ports
 
 
-def written(folder, names=NAMES, edges=RING, more="", lost="wait"):
+def written(folder, names=NAMES, edges=RING, more="", lost="wait", grace=1.0):
     """Write keys, where there are none, and the file of a run; return the file's path."""
-    lines = ["[peers]", f'lost = "{lost}"']
+    lines = ["[peers]", f'lost = "{lost}"', *([f"grace = {grace}"] if lost == "leave" else [])]
     for name, port in zip(names, free_ports(len(names)), strict=True):
         if not (folder / f"{name}.pem").exists():
             keys(name, folder)

@@ -1,11 +1,7 @@
 """Links that break, and peers that are killed, stopped or suspended: the bits stay, and the log says who is waited for."""
 
 import logging
-import os
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 
 import numpy as np
@@ -14,85 +10,20 @@ import pytest
 pytest.importorskip("grpc")
 
 from loopback import NAMES, RING, check_same, network_of, problem_of, together, written
+from peer_processes import SOLVER, Owners
 
 import consensus
 from consensus import solvers
 from consensus.errors import DivergenceError, WorkerError
 
 TWO, EDGE = ("oslo", "rome"), (("oslo", "rome"),)
-SOLVER = solvers.GradientTracking(0.05)
-
-OWNER = textwrap.dedent("""
-    import logging, sys, time
-    import numpy as np, consensus
-    from consensus.peers import Peers
-    from loopback import problem_of
-
-    logging.basicConfig(level=logging.INFO)
-    path, me, rounds, pause = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
-
-    def slowly(info):
-        time.sleep(pause)
-
-    with Peers(path, me=me, patience=45.0) as peers:
-        result = consensus.solve(
-            problem_of(4), peers.network, consensus.solvers.GradientTracking(0.05), rounds=rounds, engine=peers,
-            checkpoint=f"{me}.ckpt", every=7, record_every=2, callbacks=[slowly],
-        )
-    np.savez(f"{me}.npz", w=result.w, **{name: result.history[name] for name in result.history})
-""")
-
-
-class Owners:
-    """Processes of four peers in one folder."""
-
-    def __init__(self, folder, rounds, pause):
-        self.folder, self.path = folder, written(folder)
-        (folder / "owner.py").write_text(OWNER)
-        self._settings = [str(rounds), str(pause)]
-        self.processes = {name: self.start(name) for name in NAMES}
-
-    def start(self, name):
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        with open(self.folder / f"{name}.log", "a") as log:
-            return subprocess.Popen(
-                [sys.executable, "owner.py", str(self.path), name, *self._settings],
-                cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, env=environment,
-            )  # fmt: skip
-
-    def said(self, name):
-        return (self.folder / f"{name}.log").read_text()
-
-    def until(self, happened):
-        end = time.monotonic() + 60
-        while not happened():
-            assert time.monotonic() < end, "\n".join(map(self.said, NAMES))
-            time.sleep(0.02)
-
-    def end(self, name, number):
-        self.processes[name].send_signal(number)
-        self.processes[name].wait(60)
-
-    def check(self, rounds):
-        for name, process in self.processes.items():
-            assert process.wait(100) == 0, self.said(name)
-        network = network_of(NAMES, RING)
-        alone = consensus.solve(problem_of(4), network, SOLVER, rounds=rounds, record_every=2, callbacks=[lambda info: None])
-        for name in NAMES:
-            with np.load(self.folder / f"{name}.npz") as found:
-                assert np.array_equal(found["w"], alone.w), name
-                for column in set(alone.history) - {"seconds"}:
-                    assert np.array_equal(found[column], alone.history[column]), (name, column)
 
 
 @pytest.fixture
 def owners(tmp_path):
     found = []
     yield lambda rounds, pause: found.append(Owners(tmp_path, rounds, pause)) or found[-1]
-    for process in found[0].processes.values():
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    found[0].kill()
 
 
 def test_links_cut_in_rounds(tmp_path):
@@ -212,7 +143,7 @@ def test_what_a_log_says_of_a_wait(tmp_path, caplog):
 
     path = written(tmp_path, TWO, EDGE)
     with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, "consensus"):
-        patch.setattr(ranks_of_peers, "_SAYS", (0.0,))
+        patch.setattr(ranks_of_peers, "SAYS", (0.0,))
         patch.setattr(ranks_of_peers, "_LOOKS", 0.05)
         with Peers(path, me="rome", patience=0.3) as peers, pytest.raises(WorkerError, match="rome has waited for oslo"):
             peers.allgather([1])

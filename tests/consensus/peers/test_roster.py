@@ -29,8 +29,9 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ('lost = "wait"', 'lost = "leave"', 'lost = "leave" in run.toml: .* is not there yet; write lost = "wait"'),
-        ('lost = "wait"', 'lost = "stay"', 'lost in run.toml must be "wait"'),
+        ('lost = "wait"', 'lost = "stay"', 'lost in run.toml must be "wait" or "leave"'),
+        ('lost = "wait"', 'lost = "leave"\ngrace = 0', "grace in run.toml must be .*; got 0"),
+        ('lost = "wait"', 'lost = "wait"\ngrace = 5', 'grace in run.toml goes with lost = "leave"'),
         ("[peers]", "[others]", r"must have the tables \[peers\] and \[network\]"),
         ("oslo.pem", "nobody.pem", "its owner makes it by consensus-opt keys oslo"),
         ("oslo.pem", "mallory.pem", "is that of mallory; ask oslo for its own"),
@@ -147,7 +148,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         ("target", "targets", "did you mean target"),
         ("name = 'a.csv'", "", "needs name, this peer's file"),
         ("[run]", "[[solver]]\nkind = 'DGD'\n[[solver]]\nkind = 'EXTRA'\n[run]", "one"),
-        ('lost = "wait"', 'lost = "leave"', "is not there yet"),
+        ('lost = "wait"', 'lost = "never"', 'must be "wait" or "leave"'),
     ):
         path.write_text(text.replace(old, new, 1))
         with pytest.raises(SystemExit, match=why):

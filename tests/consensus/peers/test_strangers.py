@@ -69,8 +69,8 @@ def test_malformed_frames(link):
             continue
         with link.owner.lock:  # a frame of another meaning, such as a note, or one whose unknown fields are skipped
             assert link.kept == 0
-            assert len(link._inbox) <= 8
-    assert link._inside <= 8 * 10_000
+            assert len(link.inbox.messages) <= 8
+    assert link.inbox.size <= 8 * 10_000
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_memory_of_what_nobody_asked_for(link):
     thread = threading.Thread(target=flood, daemon=True)
     thread.start()
     thread.join(0.3)
-    assert link._inside <= 6 * PART
+    assert link.inbox.size <= 6 * PART
     link.detach(link.stream, "enough")
     thread.join(30)
     assert not thread.is_alive()
