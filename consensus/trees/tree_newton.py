@@ -63,9 +63,10 @@ class TreeNewton(Solver):
                 d_t = -(M + D + t I)^-1 grad U ,  p = -(M + D + tau/4 I)^-1 (grad U + (M + D) d_tau) ,  D the curvature of r
         down    d_t and p in the largest units that keep 99% and 70% of the model's decrease, a, b, which trial was taken.
 
-    The unit a lets rounding cost 1% of the decrease, b gives the rounding of products a 2-norm of tau / 10; both are powers of
-    two, so that sums are exact. The signs are drawn from the round, by all agents alike. U never rises (proved: values are not
-    rounded, and the root takes a trial only if U falls); convergence is observed, not proved.
+    The unit a lets rounding cost 1% of the decrease, and falls by 256 where the rounded gradient is zero; b gives the
+    rounding of products a 2-norm of tau / 10; both are powers of two, so that sums are exact. The signs are drawn from the
+    round, by all agents alike. U never rises (proved: values are not rounded, and the root takes a trial only if U falls);
+    convergence is observed, not proved.
 
     The network must be static, undirected and connected, without lost messages. The root is a single point of failure. r
     must be quadratic, and P at most 2,000: the root factors a P x P matrix in every round.

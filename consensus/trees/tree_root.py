@@ -16,6 +16,7 @@ _SHARE = 0.01  # of the model's decrease may be lost by rounding a step, and as 
 _AHEAD = 0.3  # the same for the look-ahead
 _GUESSED = 0.02  # of the gradient's norm, as the root guesses it, that rounding may move it in the first sum
 _NOISE = 0.1  # 2-norm of all rounding of products, in units of tau
+_FINER = 256.0  # by which the gradients' unit is divided where their rounded sum is zero
 _PROMISE = 1e-4  # of the model's decrease by which U must fall
 _REFUSED = 8.0  # by which tau is multiplied where it does not
 _FIRST, _LEAST = 1e-2, 1e-7  # the first tau and the least one, in units of the trace of M
@@ -164,13 +165,17 @@ def decide(
     model = Model.of(M, ridge)
     if first:
         scale, tau = model.scale, _FIRST * model.scale
-    planned, promised = _planned(model, total + problem.regularizer.gradient(point), tau, agents, columns)
+    finer = max(a / _FINER, float(np.finfo(float).eps * np.sqrt(abs(value) * scale)))  # the latter is rounding of floats
+    planned, promised = _planned(model, total + problem.regularizer.gradient(point), tau, agents, columns, finer)
     planned = planned._replace(refused=chosen < 0)
     return chosen, planned, Known(total, np.array([value, tau, scale]), promised, directions, blocks, noise).at(root, len(w))
 
 
-def _planned(model: Model, g: np.ndarray, tau: float, agents: int, columns: int) -> tuple[Plan, np.ndarray]:
-    """Return the next steps and units, and the decrease of the model at the trial steps."""
+def _planned(model: Model, g: np.ndarray, tau: float, agents: int, columns: int, finer: float) -> tuple[Plan, np.ndarray]:
+    """Return the next steps and units, and the decrease of the model at the trial steps.
+
+    A rounded gradient g of zero promises nothing: it is asked again in a ``finer`` unit.
+    """
 
     def step(damping: float, slope: np.ndarray, share: float) -> tuple[np.ndarray, float]:
         d = model.step(damping, slope)
@@ -181,7 +186,7 @@ def _planned(model: Model, g: np.ndarray, tau: float, agents: int, columns: int)
     steps, units = zip(*(step(factor * tau, g, _SHARE) for factor in FACTORS), strict=True)
     promised = np.array([model.decrease(d, g) for d in steps])
     ahead, ahead_unit = step(tau / 4, g + model.times(steps[MIDDLE]), _AHEAD)
-    a = power_of_two(np.sqrt(_SHARE * promised[MIDDLE] * 24 / agents / (1 / (model.s + tau)).sum()))
+    a = power_of_two(np.sqrt(_SHARE * promised[MIDDLE] * 24 / agents / (1 / (model.s + tau)).sum()) if g.any() else finer)
     b = power_of_two(_NOISE * tau * _unit(agents, len(g), columns))
     return Plan(np.stack([*steps, ahead])[None], np.array([[*units, ahead_unit]]), np.array([[a, b]]), False), promised
 

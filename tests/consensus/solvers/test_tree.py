@@ -138,3 +138,18 @@ def test_a_start_from_which_the_first_steps_fail(solver):
     objective = objective.history["objective"]
     assert objective[-1] < 0.1 * objective[0]
     assert np.diff(objective).max() <= 0
+
+
+@pytest.mark.parametrize("seed", [3, 4, 11])
+def test_a_rounded_gradient_of_zero_is_not_the_optimum(seed):
+    """With few agents and parameters sums of rounded gradients are often zero far from it: they are asked again more finely."""
+    rng = np.random.default_rng(seed)
+    agents, parts = 2 + seed % 3, []
+    for size in rng.integers(8, 60, agents):
+        X = rng.normal(size=(size, 2))
+        parts.append((X, X @ [1.0, -0.5] + rng.normal(size=size)))
+    problem = consensus.Problem(consensus.Linear(2), consensus.SquaredLoss(), consensus.Shards.from_list(parts))
+    X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+    wanted = np.linalg.lstsq(np.c_[X, np.ones(len(X))], y, rcond=None)[0]
+    result = consensus.solve(problem, topologies.complete(agents), TreeNewton(), rounds=40)
+    np.testing.assert_allclose(result.mean, wanted, atol=1e-8)
