@@ -80,7 +80,8 @@ def test_fed_nova_has_the_objective_of_like_clients_and_is_fed_avg_with_equal_st
 
 @pytest.mark.parametrize("kind", [FedYogi, FedAdagrad])
 def test_adaptive_steps_of_the_server(problem, start, kind):
-    system = kind(0.2, 2, server_rate=0.05, betas=(0.5, 0.9), tau=1e-2)
+    past = {"momentum": 0.5} if kind is FedAdagrad else {"betas": (0.5, 0.9)}
+    system = kind(0.2, 2, server_rate=0.05, tau=1e-2, **past)
     shares, w, m, v = problem.shards.sizes / 60, start, 0 * start, 1e-4
     for _ in range(3):
         d = shares @ local(problem, w, [2] * 6, step=0.2, shares=shares) - w
@@ -89,6 +90,13 @@ def test_adaptive_steps_of_the_server(problem, start, kind):
         w = w + 0.05 * m / (np.sqrt(v) + 1e-2)
     run = solve(problem, system, rounds=3, start=start)
     np.testing.assert_allclose(run.mean, w, rtol=1e-11, atol=1e-13)
+
+
+def test_adagrad_has_no_second_beta():
+    with pytest.raises(TypeError, match="betas"):
+        FedAdagrad(0.1, betas=(0.0, 0.5))
+    with pytest.raises(ValueError, match="momentum must be"):
+        FedAdagrad(0.1, momentum=1.0)
 
 
 @pytest.mark.parametrize("system", [FedProx(0.1), FedDyn(0.1), FedNova(0.1, STEPS), FedYogi(0.1), FedAdagrad(0.1)])
