@@ -1,3 +1,4 @@
+from consensus.aggregative.problem import Aggregative as Aggregative
 from consensus.coupled.convex_costs import ConvexCosts as ConvexCosts
 from consensus.coupled.costs import Costs as Costs
 from consensus.coupled.problem import Coupled as Coupled

@@ -63,7 +63,7 @@ class FunctionProblem(BaseProblem):
         if labels is not None:
             self.labels = _names.checked("labels", labels, agents)
         self._functions = value, gradient
-        self._by_rows = _takes_rows(value), _takes_rows(gradient)
+        self._by_rows = takes_rows(value), takes_rows(gradient)
         self._constants = None if lipschitz is None else positive(lipschitz, agents)
 
     def __repr__(self) -> str:
@@ -106,7 +106,7 @@ class FunctionProblem(BaseProblem):
         return result if len(stack) == self.agents else result[self.rows]
 
 
-def _takes_rows(function: Function) -> bool:
+def takes_rows(function: Callable[..., object]) -> bool:
     """Return whether ``function`` has an argument ``rows``."""
     try:
         return "rows" in inspect.signature(function).parameters

@@ -148,6 +148,7 @@ class System(ABC, Generic[S]):
         problem : Problem
             The problem of all agents.
         """
+        problem.check_solver(self)
         if getattr(problem.regularizer, "of_agents", False):
             raise ValueError(
                 f"{type(self).__name__} needs one regularizer that all agents share, and each has its own: give the problem "

@@ -176,6 +176,10 @@ SPECIAL = {
     "consensus.datasets.split": {"y": "good.y()"},
     "consensus.datasets.folds": {"y": "good.y()"},
     "consensus.testing.check_robust": {"rule": "consensus.robust.NNA(good.solver(), 0.25)"},
+    "consensus.problems.Aggregative": {
+        "value": "lambda x, s: (x**2 + s**2).sum(axis=1)", "gradients": "lambda x, s: (2 * x, 2 * s)", "x": "np.ones((4, 4))",
+        "s": "np.ones((4, 4))", "parameters": "4", "v": "np.ones((4, 4))", "point": "np.ones((4, 4))", "w": "np.ones((4, 4))",
+    },
     "consensus.problems.UnlikeProblem": {"costs": "[(lambda w: (w**2).sum(), lambda w: 2 * w)] * 4"},
     "consensus.Problem.from_agents": {"costs": "[(lambda w: (w**2).sum(), lambda w: 2 * w)] * 4"},
     "consensus.regularizers.OwnRegularizers": {"regularizers": "[consensus.L1(0.1)] * 4", "rows": "[0, 1, 2, 3]"},

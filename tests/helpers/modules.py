@@ -13,6 +13,7 @@ BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")  # where statement
 
 # Rooms that add to the core, which knows none of them: see CONTRIBUTING.md.
 ADDITIONS = (
+    "aggregative",
     "asynchronous",
     "centralised",
     "centralized",
