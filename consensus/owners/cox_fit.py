@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consensus.owners.cox import Events, Rows, partial, residuals, score_residuals, shares
-from consensus.owners.designs import STEPS, Design, Found, checked, fitted, placed, warn_of_few, weighted
+from consensus.owners.designs import STEPS, Design, Found, checked, fitted, placed, told_of_weights, warn_of_few
 from consensus.owners.fitted import Fit
 from consensus.owners.likelihoods import covariance, newton, totals
 from consensus.owners.sums import Sums, Terms
@@ -62,17 +62,14 @@ def fit_cox(
     found = Found(covariance(at["hessian"], at, kind, 1.0, 1.0), 1.0, -float(at["value"]))
     notes.append(f"{events:,} events, ties by {ties.title()}'s method; {hazards}")
     notes += [f"reference: {', '.join(design.references)}"] if design.references else []
-    if weighted(rows, first):
-        notes.append(
-            f"weights, of sum {first['weights']:g} in {rows:,} rows, multiply terms of the partial likelihood: kind='model' "
-            "suits counts of equal rows, kind='robust' weights of sampling"
-        )
+    notes += told_of_weights(rows, first, False)
     return fitted("cox", names, b, found, np.diag(1 / scale), np.zeros(p), sums, rows, kind, notes)
 
 
 def _first(own: Followed) -> dict[str, Any]:
-    X = np.c_[own.X, np.ones(len(own.X))]
-    return {"rows": len(X), "events": own.event.sum(), "weights": own.weights.sum(), "gram": X.T @ X}
+    X, weights = np.c_[own.X, np.ones(len(own.X))], own.weights
+    counts = {"rows": len(X), "events": own.event.sum(), "weights": weights.sum(), "unequal": (weights != 1).sum()}
+    return counts | {"gram": X.T @ X}
 
 
 def _rows(own: Followed, b: np.ndarray, times: int) -> Rows:

@@ -108,7 +108,7 @@ def describe(
     pandas.DataFrame
         A row for each column and category, with the columns ``rows`` (cells that are there), ``missing`` (the share of others),
         ``mean``, ``deviation``, ``25%``, ``50%`` and ``75%``. Quartiles are exact to a fiftieth of a deviation, within four
-        deviations of the mean.
+        deviations of the mean; those of whole numbers are whole, and exact if their deviation is below 50.
 
     Raises
     ------
@@ -134,12 +134,13 @@ def describe(
     values = [{name: np.asarray(numbers_of(frame[name]), float) for name in numbers} for frame in frames]
     first = sums(
         "counts",
-        "rows, cells that are there, sums, and rows of each category",
+        "rows, cells that are there, those that are no whole numbers, sums, and rows of each category",
         [
             {
                 "rows": len(frame),
                 "there": [frame[name].notna().sum() for name in kinds],
                 "sums": [np.nansum(own[name]) for name in numbers],
+                "fractions": [np.nansum(own[name] != np.rint(own[name])) - np.isnan(own[name]).sum() for name in numbers],
                 "categories": [
                     frame[name].map(looks.text_of, na_action="ignore").eq(text).sum() for name in texts for text in texts[name]
                 ],
@@ -156,7 +157,7 @@ def describe(
         [{"squares": [np.nansum(np.square(own[name] - m)) for name, m in zip(numbers, mean, strict=True)]} for own in values],
     )
     deviation = np.sqrt(second["squares"] / np.maximum(count - 1, 1))
-    quartiles = _quartiles(sums, values, numbers, mean, deviation)
+    quartiles = _quartiles(sums, values, numbers, mean, deviation, first["fractions"] == 0)
     import pandas
 
     names = ["rows", "missing", "mean", "deviation", *(f"{share:.0%}" for share in _QUARTILES)]
@@ -232,9 +233,14 @@ def _texts(exchange: Exchanges, frames: Sequence[Any], name: str) -> list[str]:
 
 
 def _quartiles(
-    sums: Sums, values: Sequence[dict[str, np.ndarray]], numbers: Sequence[str], mean: np.ndarray, deviation: np.ndarray
+    sums: Sums,
+    values: Sequence[dict[str, np.ndarray]],
+    numbers: Sequence[str],
+    mean: np.ndarray,
+    deviation: np.ndarray,
+    whole: np.ndarray,
 ) -> np.ndarray:
-    """Return the quartiles (columns, 3), by counts of cells in bins about the mean."""
+    """Return the quartiles (columns, 3), by counts of cells in bins about the mean; those of ``whole`` columns are, too."""
     edges = mean[:, None] + deviation[:, None] * np.linspace(-_REACH, _REACH, _BINS + 1)
 
     def counts(own: dict[str, np.ndarray]) -> np.ndarray:
@@ -251,6 +257,9 @@ def _quartiles(
     )
     found = np.full((len(numbers), len(_QUARTILES)), np.nan)
     for place in range(len(numbers)):
-        if below[place, -1] > 0:
-            found[place] = np.interp(np.array(_QUARTILES) * below[place, -1], np.r_[0.0, below[place]], edges[place])
+        wanted = np.array(_QUARTILES) * below[place, -1]
+        if below[place, -1] > 0 and whole[place]:
+            found[place] = np.floor(edges[place, 1:][np.searchsorted(np.rint(below[place]), wanted)])
+        elif below[place, -1] > 0:
+            found[place] = np.interp(wanted, np.r_[0.0, below[place]], edges[place])
     return found

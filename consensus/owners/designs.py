@@ -46,9 +46,19 @@ def checked(rows: int, first: Terms, names: Sequence[str], constant: int | None)
     return notes
 
 
-def weighted(rows: int, first: Terms) -> bool:
-    """Return whether rows have weights other than one."""
-    return not np.isclose(first["weights"], rows, rtol=1e-9, atol=0)
+def told_of_weights(rows: int, first: Terms, dispersed: bool) -> list[str]:
+    """Return what a reader must know of weights, if some are not one, in a family that is ``dispersed``, or is not."""
+    if not first["unequal"]:
+        return []
+    if dispersed:
+        return [
+            f"weights are prior weights: standard errors count {rows:,} rows, not their sum {first['weights']:g}; "
+            "if they are counts of equal rows, give each row as often as it counts"
+        ]
+    return [
+        f"weights, of sum {first['weights']:g} in {rows:,} rows, are prior weights, which multiply likelihoods: kind='model' "
+        "suits counts of equal rows, kind='robust' weights of sampling"
+    ]
 
 
 def warn_of_few(own: Sequence[Any], p: int, sums: Sums) -> None:

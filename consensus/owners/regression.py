@@ -25,8 +25,8 @@ from consensus.owners.designs import (
     fitted,
     followed,
     original,
+    told_of_weights,
     warn_of_few,
-    weighted,
 )
 from consensus.owners.fitted import KINDS, Fit
 from consensus.owners.likelihoods import FAMILIES, Likelihood, Samples, covariance, newton, small_sample, totals
@@ -113,9 +113,11 @@ def fit(
 
     Notes
     -----
-    Weights of :func:`consensus.data.own` are prior weights, inverse variances up to a factor, as in R and statsmodels'
-    ``var_weights``: standard errors count rows, not weights. Tests are those of the normal distribution. Missing cells that
-    ``own`` replaced by means are not accounted for in standard errors.
+    Weights of :func:`consensus.data.own` are prior weights, which multiply costs, as in R and statsmodels' ``var_weights``.
+    With a dispersion that is estimated, gaussian and gamma, they are inverse variances up to a factor, and standard errors
+    count rows; otherwise ``kind="model"`` takes them as counts of equal rows, and ``kind="robust"`` suits weights of
+    sampling. Tests are those of the normal distribution. Missing cells that ``own`` replaced by means are not accounted for
+    in standard errors.
 
     References
     ----------
@@ -143,11 +145,11 @@ def fit(
     times = None if grid is None else agreed_grid(grid)
     settings = {"family": str(family), "offset": offset, "kind": kind, "ties": ties}
     sums = Sums(owned.shards, network, engine, secure, settings | {"grid": None if times is None else times.tolist()})
-    check_owners(kind, sums.owners)
+    few = check_owners(kind, sums.owners)
     if times is not None and not cox:
         raise ValueError(f"grid is that of times of a Cox model; got family={family!r}")
     design = _design(owned.pipeline, offset, ("intercept", "alpha") if estimated else ("intercept",))
-    read = [_read(owned, place, design, loss, estimated, sums.engine.size > 1) for place in range(owned.shards.agents)]
+    read = [_read(owned, place, design, loss, family, sums.engine.size > 1) for place in range(owned.shards.agents)]
     sums.reject([error for _, error in read])
     own = [found for found, _ in read if found is not None]
     if cox:
@@ -156,7 +158,7 @@ def fit(
     else:
         likelihood = Likelihood(FAMILIES["poisson"] if estimated else loss)
         found = _fit_glm(sums, own, design, kind, likelihood, owned.pipeline, estimated)
-    found = replace(found, notes=(*found.notes, *owned.notes))
+    found = replace(found, notes=(*found.notes, *few, *owned.notes))
     for entry in sums.revealed().itertuples(index=False):
         owned.revealed.loc[len(owned.revealed)] = list(entry)
     return found
@@ -184,11 +186,7 @@ def _fit_glm(
     else:
         found = inferred(sums, own, likelihood, b, at, kind, rows)
     notes += [f"reference: {', '.join(design.references)}"] if design.references else []
-    if weighted(rows, first):
-        notes.append(
-            f"weights are prior weights: standard errors count {rows:,} rows, not their sum {first['weights']:g}; "
-            "if they are counts of equal rows, give each row as often as it counts"
-        )
+    notes += told_of_weights(rows, first, likelihood.dispersed)
     name = "negative binomial" if estimated else likelihood.name
     return fitted(name, names, b, found, A, shift, sums, rows, kind, notes)
 
@@ -229,6 +227,7 @@ def _first(own: Samples) -> dict[str, Any]:
     return {
         "rows": len(own.y),
         "weights": own.weights.sum(),
+        "unequal": (own.weights != 1).sum(),
         "gram": (own.X.T * own.weights) @ own.X,
         "target": own.weights @ own.y,
         "exposure": own.weights @ np.exp(own.offset),
@@ -322,7 +321,7 @@ def inference(
     if kind == "model" and not likelihood.known:
         raise ValueError(f"kind must be 'robust' or 'owners' for {problem.loss}, which is no likelihood; got 'model'")
     sums = Sums(shards, network, engine, secure, {"problem": str(problem.loss), "kind": kind})
-    check_owners(kind, sums.owners)
+    few = check_owners(kind, sums.owners)
     own = [_samples(problem, place) for place in range(shards.agents)]
     names = _names(problem, pipeline)
     first = totals(sums, "products", "rows, weights, and products of columns (p, p)", own, _first)
@@ -332,13 +331,14 @@ def inference(
             f"there must be more rows than coefficients; all owners have {rows} rows and {len(names)} coefficients"
         )
     penalty = np.asarray(problem.regularizer.weight, float) * (total if problem.reduction == "mean" else 1.0)
-    notes = []
+    notes: list[str] = []
     if np.any(penalty):
         notes.append(
             f"{problem.regularizer} is part of the Hessian: coefficients are shrunk, and intervals are about the shrunk ones"
         )
     else:
         notes = checked(rows, first, names, len(names) - 1 if model.bias else None)
+    notes += [*few, *(told_of_weights(rows, first, likelihood.dispersed) if likelihood.known else ())]
     b = np.asarray(result.mean if hasattr(result, "history") else result, float).ravel()
     if b.shape != (model.parameters,):
         raise ValueError(f"result must have {model.parameters} parameters, as the model has; got {b.shape}")
@@ -395,15 +395,15 @@ def _loss(family: str | Loss) -> Any:  # noqa: ANN401  # a loss
     return losses[_checks.choice("family", family, tuple(losses))]
 
 
-def check_owners(kind: str, owners: int) -> None:
-    """Check that there are several owners for a covariance of clusters, and warn of few."""
-    if kind == "owners":
-        if owners < 2:
-            raise ValueError(f"kind='owners' needs at least 2 owners, which are the clusters; got {owners}")
-        if owners < _FEW:
-            _checks.warn(
-                f"{owners} owners are few clusters: standard errors of kind 'owners' are too small with fewer than some {_FEW}"
-            )
+def check_owners(kind: str, owners: int) -> tuple[str, ...]:
+    """Check that there are several owners for a covariance of clusters; return, and give, a warning of few."""
+    if kind != "owners" or owners >= _FEW:
+        return ()
+    if owners < 2:
+        raise ValueError(f"kind='owners' needs at least 2 owners, which are the clusters; got {owners}")
+    note = f"{owners} owners are few clusters: standard errors of kind 'owners' are too small with fewer than some {_FEW}"
+    _checks.warn(note)
+    return (note,)
 
 
 def _design(pipeline: Pipeline, offset: str | None, others: tuple[str, ...]) -> Design:
@@ -432,7 +432,14 @@ def _design(pipeline: Pipeline, offset: str | None, others: tuple[str, ...]) -> 
     return Design(places, names, references, place_of)
 
 
-def _read(owned: Owned, place: int, design: Design, loss: Any, estimated: bool, discreet: bool) -> tuple[Any, Exception | None]:  # noqa: ANN401
+def _read(
+    owned: Owned,
+    place: int,
+    design: Design,
+    loss: Any,  # noqa: ANN401
+    family: str | Loss,
+    discreet: bool,
+) -> tuple[Any, Exception | None]:
     """Return the rows of the owner at a place, or the error that tells it what is wrong, without cells if ``discreet``."""
     shards, pipeline = owned.shards, owned.pipeline
     owner = int(shards.rows[place])
@@ -450,7 +457,7 @@ def _read(owned: Owned, place: int, design: Design, loss: Any, estimated: bool, 
                 )
         if pipeline.classes is not None and (not isinstance(loss, LogisticLoss) or len(pipeline.classes) > 2):
             raise ValueError(
-                f"a target of {len(pipeline.classes)} classes suits family 'logistic' with 2 classes; the family is {loss}"
+                f"a target of {len(pipeline.classes)} classes suits family 'logistic', if they are 2, and not {loss}"
             )
         if isinstance(loss, CoxLoss):
             X, time, event, weights = followed(owned, place)
@@ -458,9 +465,10 @@ def _read(owned: Owned, place: int, design: Design, loss: Any, estimated: bool, 
         if y.shape[1] != 1:
             raise ValueError(f"a fit needs one column as target; got {y.shape[1]}")
         loss.check(y, 1)
-        if estimated and y.max(initial=0) > MOST:
+        if family == "negative binomial" and y.max(initial=0) > MOST:
             raise ValueError(f"counts must be at most {MOST:,} where alpha is estimated: give NegativeBinomialLoss(alpha) one")
     except ValueError as error:
         told = str(error).partition("; got")[0] if discreet else str(error)
+        told = told.replace(str(loss), f"family {family!r}") if isinstance(family, str) else told
         return None, ValueError(told if told.startswith("owner ") else f"owner {owner}: {told}")
     return Samples(np.c_[X[:, design.places], np.ones(len(X))], y[:, 0], weights, o), None

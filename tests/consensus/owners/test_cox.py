@@ -101,7 +101,7 @@ def test_weights_multiply_terms_of_tied_events_by_their_mean():
     agreed = owned(FOUND, ["time", "died"], keep=("weight",), weights="weight")
     found = fit(agreed, "cox")
     assert_equal(found, weighted(FOUND, ["owner"], ["owner"]))
-    assert "multiply terms of the partial likelihood: kind='model' suits counts of equal rows, kind='robust'" in str(found)
+    assert "which multiply likelihoods: kind='model' suits counts of equal rows, kind='robust'" in str(found)
 
 
 @pytest.mark.parametrize("ties", ["breslow", "efron"])

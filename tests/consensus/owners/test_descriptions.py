@@ -33,6 +33,9 @@ def test_columns_are_described_as_pandas_describes_the_pooled_rows(secure):
         np.testing.assert_allclose(
             found.loc[close, share], wanted.loc[close, share], atol=0.05 * wanted.loc[close, "std"].max()
         )
+    whole = ["age", "smokes", "falls", "time", "died"]
+    exact = pooled[whole].quantile([0.25, 0.5, 0.75], interpolation="inverted_cdf").T
+    np.testing.assert_array_equal(found.loc[whole, ["25%", "50%", "75%"]], exact)
     np.testing.assert_allclose(found.loc["ward_C", "rows"], (pooled.ward == "C").sum())
 
 
