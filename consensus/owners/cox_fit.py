@@ -32,10 +32,14 @@ def fit_cox(
 ) -> Fit:
     """Return the fit of a Cox model; ``scale`` (p,) are the deviations by which columns were divided."""
     names, p = design.names, len(design.names)
+    if grid is not None:  # later events are not seen
+        own = [one._replace(y=placed(grid, one.y)) for one in own]
+        own = [one._replace(event=one.event * (one.y < len(grid))) for one in own]
     first = totals(sums, "products", "rows, events, weights, and products of columns (p, p)", own, _first)
     rows, events = int(first["rows"]), int(first["events"])
     if not events:
-        raise ValueError("a Cox model needs events; the second column of the target is 0 in all rows of all owners")
+        until = "" if grid is None else " until the last time of the grid"
+        raise ValueError(f"a Cox model needs events; the second column of the target is 0 in all rows of all owners{until}")
     notes = checked(rows, first, [*names, "intercept"], p)
     warn_of_few(own, p, sums)
     if grid is None:
@@ -43,11 +47,11 @@ def fit_cox(
         def terms(one: Followed, b: np.ndarray) -> dict[str, Any]:
             return partial(one.X, one.outputs(b), one.y, one.event, ties, one.weights)
 
-        b, at = newton(lambda b: totals(sums, "steps", STEPS, own, terms, b), np.zeros(p), names)
+        b, at = newton(lambda b: totals(sums, "steps", STEPS, own, terms, b), np.zeros(p), names, False)
         hazards = "each owner is a stratum with a baseline hazard of its own"
     else:
-        own, times = [one._replace(y=placed(grid, one.y)) for one in own], len(grid)
-        b, at = newton(lambda b: _at_grid(sums, own, b, times, ties), np.zeros(p), names)
+        times = len(grid)
+        b, at = newton(lambda b: _at_grid(sums, own, b, times, ties), np.zeros(p), names, False)
         hazards = f"one baseline hazard, times rounded up to a grid of {times}"
     if kind != "model":
         if grid is None:
@@ -73,8 +77,8 @@ def _first(own: Followed) -> dict[str, Any]:
 
 
 def _rows(own: Followed, b: np.ndarray, times: int) -> Rows:
-    """Return an owner's rows, whose times are places in the grid; who is in no event's last time is at risk in all."""
-    dead = (own.event > 0) & (own.y < times)
+    """Return an owner's rows, whose times are places in the grid."""
+    dead = own.event > 0
     risks = own.weights * np.exp(own.outputs(b))
     return Rows(own.X, risks, own.weights, dead, own.y[dead], np.minimum(own.y + 1, times))
 

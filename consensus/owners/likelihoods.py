@@ -104,10 +104,10 @@ class Likelihood:
 Evaluate = Callable[[np.ndarray], Terms]
 
 
-def newton(evaluate: Evaluate, start: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, Terms]:
+def newton(evaluate: Evaluate, start: np.ndarray, names: Sequence[str], inferred: bool = True) -> tuple[np.ndarray, Terms]:
     """Return the coefficients that minimise a convex function, and its terms there, by damped Newton steps.
 
-    Every owner computes the same steps from the same totals.
+    Every owner computes the same steps from the same totals. ``inferred`` says whether ``owners.inference`` takes the loss.
 
     Raises
     ------
@@ -139,10 +139,10 @@ def newton(evaluate: Evaluate, start: np.ndarray, names: Sequence[str]) -> tuple
         b, found = b - 0.5**halving * step, tried
     large = np.abs(step) > _LARGE * np.nanmax(np.abs(step)) if np.isfinite(step).all() else np.ones(len(b), bool)
     shown = ", ".join(repr(name) for name, wide in zip(names, large, strict=True) if wide)
+    shrunk = ", or train with consensus.L2 and pass the result to consensus.owners.inference" if inferred else ""
     raise ValueError(
         f"no finite coefficients are the optimum: those of {shown} grow without bound, as where a column or category separates "
-        "the outcomes, or has no events. Leave these columns out (drop=), merge the category with another, or train "
-        "with consensus.L2 and pass the result to consensus.owners.inference"
+        f"the outcomes, or has no events. Leave these columns out (drop=), merge the category with another{shrunk}"
     )
 
 

@@ -456,9 +456,8 @@ def _read(
                     "puts there: give missing='drop'"
                 )
         if pipeline.classes is not None and (not isinstance(loss, LogisticLoss) or len(pipeline.classes) > 2):
-            raise ValueError(
-                f"a target of {len(pipeline.classes)} classes suits family 'logistic', if they are 2, and not {loss}"
-            )
+            suits = f"family 'logistic', not {loss}" if len(pipeline.classes) == 2 else "no family; 'logistic' takes 2 classes"
+            raise ValueError(f"a target of {len(pipeline.classes)} classes suits {suits}")
         if isinstance(loss, CoxLoss):
             X, time, event, weights = followed(owned, place)
             return Followed(X[:, design.places], time, event, weights, o), None

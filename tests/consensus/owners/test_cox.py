@@ -194,6 +194,11 @@ def test_wrong_targets(column, values, message):
 def test_refusals():
     found = [table[["age", "time", "died"]] for table in FOUND]
     agreed = owned(found, ["time", "died"], categories=[], drop=[])
+    with pytest.raises(ValueError, match="is 0 in all rows of all owners until the last time of the grid"):
+        fit(agreed, "cox", grid=[0.5])
+    arms = [table.assign(arm=np.arange(len(table)) % 2, died=table.died * (np.arange(len(table)) % 2)) for table in found]
+    with pytest.raises(ValueError, match=r"those of 'arm' grow without bound.*merge the category with another$"):
+        fit(owned(arms, ["time", "died"], categories=[], drop=[]), "cox")
     with pytest.raises(ValueError, match="grid must be finite numbers in increasing order"):
         fit(agreed, "cox", grid=[3.0, 2.0])
     with pytest.raises(ValueError, match=r"two columns, target=\['time', 'event'\]"):
