@@ -5,11 +5,11 @@ import itertools
 import os
 
 import numpy as np
-from scipy.optimize import minimize
 
 import consensus
 import topologies
 from experiments.shared.cases import load, loss_for
+from experiments.shared.centralised import lowest
 
 DATASETS = ("diabetes", "breast_cancer", "boston", "kin8nm", "wine")
 TOPOLOGIES = ("ring", "erdos_renyi", "random_geometric", "complete", "random_half")
@@ -86,10 +86,5 @@ def optimum(case):
 @functools.cache
 def _optimum(name, seed):
     problem = _problem(name, 1, "iid", 0)
-
-    def value_and_gradient(point):
-        return problem.objective(point), problem.gradient(point[None])[0] + problem.regularizer.gradient(point)
-
     start = problem.model.init(np.random.default_rng(seed))
-    options = {"maxiter": 20000, "maxfun": 40000, "gtol": 1e-7, "ftol": 1e-13, "maxcor": 30}
-    return float(minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options).fun)
+    return lowest(problem, start, maxiter=20000, maxfun=40000, gtol=1e-7, ftol=1e-13, maxcor=30)

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import scale
 
@@ -12,6 +11,7 @@ import topologies
 from consensus import datasets
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import FullLinearization
+from experiments.shared.centralised import lowest
 from experiments.shared.tables import Table
 
 AGENTS, ACCURACY = 30, 1e-8
@@ -54,13 +54,7 @@ def _problem(X, y, loss, regularizer):
 
 def smooth_optimum(problem):
     """U's minimum by SciPy, on all data in one place."""
-
-    def gradient(point):
-        return problem.total_gradient(point) + problem.regularizer.gradient(point)
-
-    start = np.zeros(problem.parameters)
-    options = {"gtol": 1e-10, "maxiter": 10000}
-    return minimize(problem.objective, start, jac=gradient, method="BFGS", options=options).fun
+    return lowest(problem, np.zeros(problem.parameters), "BFGS", gtol=1e-10, maxiter=10000)
 
 
 def lasso_optimum(problem):

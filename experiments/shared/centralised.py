@@ -16,10 +16,7 @@ def lbfgs(settings, case, *, iterations, seed):
     """
 
     def method(problem, start, record):
-        def cost(w):
-            return problem.objective(w), problem.total_gradient(w) + problem.regularizer.gradient(w[None])[0]
-
-        gradients = 0
+        gradients, cost = 0, smooth_cost(problem)
 
         def count(w):
             nonlocal gradients
@@ -59,6 +56,16 @@ def gradient_descent(settings, case, *, iterations, seed):
         return w
 
     return _run(settings, case, method, "gradient descent", iterations, seed)
+
+
+def smooth_cost(problem):
+    """The function ``w -> U(w), grad U(w)``; r must be smooth."""
+    return lambda w: (problem.objective(w), problem.total_gradient(w) + problem.regularizer.gradient(w[None])[0])
+
+
+def lowest(problem, start, method="L-BFGS-B", **options):
+    """The least U that SciPy finds from ``start``, with all data in one place; r must be smooth."""
+    return float(minimize(smooth_cost(problem), start, jac=True, method=method, options=options).fun)
 
 
 def _run(settings, case, method, name, iterations, seed):

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from scipy.optimize import minimize
 from sklearn import datasets
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import scale
@@ -13,6 +12,7 @@ from sklearn.preprocessing import scale
 import consensus
 import topologies
 from experiments.shared.cases import load
+from experiments.shared.centralised import lowest
 
 WEIGHT = 1e-3  # of the squared norm
 
@@ -97,17 +97,8 @@ def make(case):
     shards = consensus.partition(scale(X), y, agents=len(network), scheme=case.scheme, seed=0)
     problem = consensus.Problem(model, loss, shards, consensus.L2(WEIGHT))
     start = model.init(np.random.default_rng(0))
-
-    def both(point):
-        return problem.objective(point), problem.total_gradient(point) + problem.regularizer.gradient(point)
-
-    options = {"maxiter": 20000, "maxfun": 40000, "gtol": 1e-9, "ftol": 1e-15, "maxcor": 30}
-    return (
-        problem,
-        topologies.Static(network),
-        start,
-        float(minimize(both, start, jac=True, method="L-BFGS-B", options=options).fun),
-    )
+    least = lowest(problem, start, maxiter=20000, maxfun=40000, gtol=1e-9, ftol=1e-15, maxcor=30)
+    return problem, topologies.Static(network), start, least
 
 
 def levels(problem, start, least, parts=(0.3, 0.1, 0.03, 0.01)):
