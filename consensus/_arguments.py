@@ -87,7 +87,7 @@ def start(problem: BaseProblem, start: ArrayLike | None, seed: int | np.random.G
     """
     rng = _checks.seed(seed)
     if start is None:
-        model = getattr(problem, "model", None)
+        model = problem.model
         start = rng.standard_normal(problem.parameters) if model is None else model.init(rng)
     start = _checks.dense("start", start)
     shape = (problem.network_size, problem.parameters)

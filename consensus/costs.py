@@ -236,7 +236,7 @@ def load(
     most = max(float(sizes[rows].sum()) for rows in blocks) / sizes.sum()  # of all samples, those of the busiest
     flops = 6.0 * parameters * most * history["samples"]
     several = max(rows.stop - rows.start for rows in blocks)
-    outputs = getattr(getattr(problem, "model", None), "outputs", 1)
+    outputs = getattr(problem.model, "outputs", 1)
     rows_of_jacobian = float(np.max(sizes)) * outputs
     q = min(float(parameters), rows_of_jacobian)
     flops = flops + several * history["solves"] * (2 * q**2 * max(parameters, rows_of_jacobian) + q**3 / 3)

@@ -105,7 +105,7 @@ class CVXPYSolver:
         if isinstance(surrogate, Blocks) and surrogate.count > 1 and self.constraints is not None:
             raise ValueError(f"the constraints of CVXPYSolver couple the blocks of {surrogate}: use {inner} unsplit")
         needed: list[tuple[object, str]] = [(r, "expression"), (r, "constraints")]
-        needed += [] if isinstance(inner, FullLinearization) else [(getattr(problem, "model", None), "jacobian")]
+        needed += [] if isinstance(inner, FullLinearization) else [(problem.model, "jacobian")]
         for part, name in needed:
             if not hasattr(part, name):
                 raise TypeError(f"CVXPYSolver needs {type(part).__name__}.{name}, which is missing: use Exact()")

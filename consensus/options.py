@@ -30,32 +30,7 @@ from consensus.problems.held_out import OwnedTest
 from consensus.problems.minibatches import Minibatches, as_minibatches
 from consensus.result import Result, finish, warn_if_above
 
-_COMPARED = (
-    "rounds",
-    "record_every",
-    "tolerance",
-    "exchanges",
-    "checkpoint",
-    "every",
-    "resume",
-    "gather",
-    "seconds",
-    "stop",
-    "keep",
-    "metrics_on",
-)
-
-
-_RECORD = {  # keywords of solve, and what they are called in a Record
-    "record_every": "every",
-    "metrics": "metrics",
-    "test": "test",
-    "agent_objectives": "agents",
-    "metrics_on": "samples",
-    "honest": "honest",
-    "keep": "best",
-    "gather": "gather",
-}
+_OF_ONE_RANK = ("callbacks", "metrics", "progress", "test", "honest", "recorded")  # not compared with other ranks' as they are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +91,10 @@ class Record:
         _checks.flag("gather", self.gather)
         if self.samples is not None:
             as_minibatches(self.samples, "samples")
+
+
+_ALIASES = {"every": "record_every", "agents": "agent_objectives", "samples": "metrics_on", "best": "keep"}
+_IN_RECORD = {_ALIASES.get(one.name, one.name): one.name for one in fields(Record)}  # what a Record calls keywords of solve
 
 
 @dataclass(frozen=True)
@@ -195,31 +174,33 @@ class RunOptions:
     recorded: bool = False
 
     @classmethod
-    def of(cls, record: Record | None, checkpoint: Checkpoint | str | os.PathLike[str] | None, **given: Any) -> Self:  # noqa: ANN401
-        """Return the options of a call: fields of ``record`` and ``checkpoint``, or the keywords that stand for them.
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Return the options among the arguments of a function, which may have those of a record or a checkpoint as one.
 
-        A keyword beside a ``record``, or ``every`` beside a ``Checkpoint``, raises a ``TypeError``.
+        TypeError is raised for an argument that is given twice, alone and as a field of a record or a checkpoint.
         """
         defaults = {field.name: field.default for field in fields(cls)}
+        record, checkpoint = given["record"], given["checkpoint"]
+        given = {name: given[name] for name in defaults if name in given}
         if record is not None:
             if not isinstance(record, Record):
                 raise TypeError(f"record must be a consensus.Record, such as Record(every=10); got {_checks.shown(record)}")
-            for keyword, name in _RECORD.items():
+            for keyword, name in _IN_RECORD.items():
                 if given.get(keyword, defaults[keyword]) is not defaults[keyword]:
                     raise TypeError(
                         f"{keyword} beside record= is its field {name}: write record=consensus.Record({name}=..., ...)"
                     )
-            given |= {keyword: getattr(record, name) for keyword, name in _RECORD.items()} | {"recorded": True}
+            given |= {keyword: getattr(record, name) for keyword, name in _IN_RECORD.items()} | {"recorded": True}
         if isinstance(checkpoint, Checkpoint):
             if given["every"] != defaults["every"]:
                 remedy = f"write checkpoint=consensus.Checkpoint(path, every={given['every']!r})"
                 raise TypeError(f"every beside a Checkpoint is a field of it: {remedy}")
-            given["every"], checkpoint = checkpoint.every, checkpoint.path
-        return cls(checkpoint=checkpoint, **given)
+            given |= {"every": checkpoint.every, "checkpoint": checkpoint.path}
+        return cls(**given)
 
     def called(self, keyword: str) -> str:
         """Return what the user calls the option of a keyword of :func:`consensus.solve`."""
-        return f"{_RECORD[keyword]} of record" if self.recorded else keyword
+        return f"{_IN_RECORD[keyword]} of record" if self.recorded else keyword
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {"rounds": _checks.count("rounds", self.rounds, least=0)}
@@ -318,12 +299,11 @@ class RunOptions:
     @property
     def compared(self) -> dict[str, object]:
         """The options that must be equal in all processes that call :func:`consensus.solve` together."""
-        names = (*_COMPARED, "agent_objectives")
         kind = None if self.test is None else "test sets of owners" if isinstance(self.test, OwnedTest) else "a test set"
         given = {"metrics": list(self.metrics or ()), "test": kind}
         if self.test is not None and not isinstance(self.test, OwnedTest):
             given["test set"] = self.test.digests()
-        return {name: getattr(self, name) for name in names} | given
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _OF_ONE_RANK} | given
 
     def result(
         self,

@@ -241,7 +241,7 @@ def finish(
         assert observer.latest is not None, "a run that ends has been seen"
         done, w = observer.latest
         best = None if observer.keeper is None else observer.keeper.best
-        model = getattr(observer.problem, "model", None)
+        model = observer.problem.model
         personal = observer.recorder.personal is not None
         return Result(w, history, done, reason, solver, observer.recorder.honest, best, model, personal, labels)
 

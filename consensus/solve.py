@@ -194,33 +194,14 @@ def solve(
     >>> bool(result.history["stationarity"][-1] < 1e-6)
     True
     """
+    given = locals()
     if isinstance(engine, str):
         where: Engine = getattr(engines, ENGINES[_checks.choice("engine", engine, tuple(ENGINES))])()
     else:
         where = _checks.engine(engine)
     where = where.resolved() if hasattr(where, "resolved") else where  # one that is not derived from Engine need not have it
     with where.agreed() as settings:
-        options = RunOptions.of(
-            record,
-            checkpoint,
-            rounds=rounds,
-            record_every=record_every,
-            tolerance=tolerance,
-            exchanges=exchanges,
-            seconds=seconds,
-            callbacks=callbacks,
-            metrics=metrics,
-            progress=progress,
-            every=every,
-            resume=resume,
-            gather=gather,
-            test=test,
-            agent_objectives=agent_objectives,
-            metrics_on=metrics_on,
-            honest=honest,
-            stop=stop,
-            keep=keep,
-        )
+        options = RunOptions.of(given)
         options.check_writable()
         _checks.problem(problem)
         solver = Auto() if solver is None else _checks.solver(solver)
@@ -256,7 +237,7 @@ def solve(
         identity: dict[str, str | None] = {}
         if options.checkpoint or options.resume or where.size > 1:
             # A user's functions are not called for the comparison of ranks alone.
-            data = bool(options.checkpoint or options.resume or hasattr(problem, "shards"))
+            data = bool(options.checkpoint or options.resume or problem.shards is not None)
             identity = fingerprint(problem, network, solver, start, data)
             if measured is not None:
                 identity["honest"] = str(measured.tolist())

@@ -15,7 +15,7 @@ from modules import ADDITIONS, CORE, DOORS, MODULES, arrows, is_addition, is_pac
 
 import consensus
 
-LINES, FILES = 13_043, 180  # of the core today: they may fall. The aim is 13,000 lines in 190 files
+LINES, FILES = 13_000, 180  # of the core at most, docstrings and comments not counted
 
 RUNS = """
 import hashlib, json, sys, warnings

@@ -127,11 +127,11 @@ def fingerprint(
     The digest of the data is None if it is not asked for, and if this process holds only some of the agents: then all
     processes combine their ``problem.digests()``.
     """
-    model = getattr(problem, "model", None)
+    model = problem.model
     settings = {
         "model": known_by(model),
-        "loss": known_by(getattr(problem, "loss", None)),
-        "reduction": known_by(getattr(problem, "reduction", None)),
+        "loss": known_by(problem.loss),
+        "reduction": known_by(problem.reduction),
         "regularizer": known_by(problem.nonconvex or problem.regularizer),
         "solver": known_by(solver),
     }

@@ -69,7 +69,7 @@ class LowRank(Compressor):
         self.prepared(problem)
 
     def prepared(self, problem: BaseProblem) -> Self:
-        model = getattr(_checks.problem(problem), "model", None)
+        model = _checks.problem(problem).model
         matrices = self.matrices or getattr(model, "matrices", None)
         if matrices is None:
             raise TypeError(

@@ -51,7 +51,7 @@ def alignment(problem: Problem) -> dict[str, Metric]:
     (['angle_0', 'angle_1'], 0.0)
     """
     _checks.problem(problem)
-    layers = getattr(getattr(problem, "model", None), "layers", None)
+    layers = getattr(problem.model, "layers", None)
     if layers is None:
         raise TypeError(f"problem must have a consensus.models.DirectFeedback as its model; got {problem}")
     angles = _Angles(problem, layers)

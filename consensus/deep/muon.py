@@ -84,7 +84,7 @@ def weights_of(problem: BaseProblem, chosen: Chosen | None = None, whole: bool =
     ValueError
         If the layout does not cover the parameters.
     """
-    model = getattr(problem, "model", None)
+    model = problem.model
     layout: tuple[_Named, ...] | None = getattr(model, "layout", None)
     if layout is None:
         lacks = f"{problem} has no model" if model is None else f"{model} has none"

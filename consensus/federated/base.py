@@ -80,7 +80,7 @@ class Clients:
     def __init__(self, system: Federated[S], problem: BaseProblem) -> None:
         self.system, self.problem = system, problem
         self.rule = None if system.batch is None else Minibatches(system.batch, system.seed)
-        sizes = problem.shards.weights.sum(axis=1, dtype=float) if hasattr(problem, "shards") else np.ones(problem.agents)
+        sizes = problem.shards.weights.sum(axis=1, dtype=float) if problem.shards is not None else np.ones(problem.agents)
         self.weights = sizes / sizes.sum()  #: n_i / n, a client's share of the samples' weight; 1/A where costs are functions
         self.steps = np.broadcast_to(system.local_steps, problem.agents)  #: K of each client
         self._masks: Masks | None = None

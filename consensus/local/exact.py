@@ -303,7 +303,7 @@ class Exact:
         """
         surrogate.check(problem)
         inner = surrogate.surrogate if isinstance(surrogate, Blocks) else surrogate
-        split, model = inner is not surrogate, getattr(problem, "model", None)
+        split, model = inner is not surrogate, problem.model
         if model is None or isinstance(inner, FullLinearization):
             return
         needed = "jacobian" if split else {"primal": "jacobian", "dual": "gram"}.get(self.linear)

@@ -235,7 +235,7 @@ class AtMean:
         self.hidden = hidden
         self.agents, self.solver, self.test, self.each, self.sizes = agents, solver, test, each, sizes
         self.problem: Any = agents.problem
-        self._kind: str | None = getattr(getattr(self.problem, "model", None), "buffers", None)
+        self._kind: str | None = getattr(self.problem.model, "buffers", None)
 
     def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
         """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""

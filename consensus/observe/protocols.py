@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 class Costs(Protocol):
     """Members of a problem, or of a block of its agents, that the observer uses."""
 
+    model: Any  #: None, as shards, if costs are no sums over samples
+    shards: Any
+
     @property
     def agents(self) -> int:
         """Number of agents of the block."""

@@ -58,9 +58,9 @@ class Recorder:
         self.attach(problem, Whole())
         measured = labels if labels is None or honest is None else tuple(labels[agent] for agent in honest.tolist())
         self.history = History(measured)
-        shards = getattr(problem, "shards", None)
+        shards = problem.shards
         self._samples = None if shards is None else shards.samples
-        self._model: Any = getattr(problem, "model", None)
+        self._model: Any = problem.model
         self._kind: str | None = getattr(self._model, "buffers", None)
 
     def attach(self, problem: Costs, gather: Gather) -> None:
@@ -69,7 +69,7 @@ class Recorder:
         self.problem = (problem if batch is None else cast(Problem, problem).sampled(batch)).true_gradients()
         if isinstance(self.test, OwnedTest):
             self.test = self.test.restrict(cast(Problem, problem).rows)
-        self.gather, sizes = gather, getattr(getattr(problem, "shards", None), "sizes", None)
+        self.gather, sizes = gather, getattr(problem.shards, "sizes", None)
         # Systems with a server, which are measured where all data are, have no needs.
         secure = getattr(self.solver, "secure", None) if hasattr(self.solver, "needs") else None
         hidden = hides(self.solver, problem)

@@ -121,12 +121,12 @@ def cost_of_row(
     int
         The number.
     """
-    agents, shards = problem.network_size, getattr(problem, "shards", None)
+    agents, shards = problem.network_size, problem.shards
     samples = agents if shards is None else int(shards.samples)
     if isinstance(metrics_on, Minibatches):
         samples = min(samples, agents * metrics_on.size)
-    kind = getattr(getattr(problem, "model", None), "buffers", None)
+    kind = getattr(problem.model, "buffers", None)
     objective = 2 if kind == "average" else 1  # the buffers of a point are a pass of their own
-    apart = kind == "average" or not getattr(problem, "one_pass", False)
+    apart = kind == "average" or not problem.one_pass
     passes = GRADIENT + objective * (apart + points * agent_objectives) + 2 * (kind == "keep" and test is not None)
     return samples * passes + (0 if test is None else test.samples * (1 + points))

@@ -303,8 +303,8 @@ def inference(
     """
     _checks.problem(problem)
     _checks.choice("kind", kind, tuple(KINDS))
-    model: Any = getattr(problem, "model", None)
-    shards: Any = getattr(problem, "shards", None)
+    model: Any = problem.model
+    shards: Any = problem.shards
     if not isinstance(model, Linear) or model.outputs != 1:
         raise TypeError(f"problem must be a consensus.Problem of Linear with one output; got {_checks.shown(problem)}")
     if not isinstance(getattr(shards, "features", None), np.ndarray):

@@ -58,7 +58,7 @@ class AtOwn:
         self.hidden = hidden
         self.agents, self.solver, self.personal, self.test, self.each = agents, solver, personal, test, each
         self.problem: Any = agents.problem
-        self._buffers = getattr(getattr(self.problem, "model", None), "buffers", None) is not None
+        self._buffers = getattr(self.problem.model, "buffers", None) is not None
 
     def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
         """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""

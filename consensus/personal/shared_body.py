@@ -88,7 +88,7 @@ class SharedBody(MessageWrapper):
     def personal(self, problem: BaseProblem) -> Personal:
         own, count = np.zeros(_checks.problem(problem).parameters, bool), len(self.own)
         if not count or isinstance(self.own[0], str):
-            own |= _named(getattr(problem, "model", None), cast(tuple[str, ...], self.own), problem)
+            own |= _named(problem.model, cast(tuple[str, ...], self.own), problem)
         else:
             places = np.array(self.own)
             if places.min() < 0 or places.max() >= len(own):

@@ -126,7 +126,7 @@ class Private(Wrapper):
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
-        model = getattr(problem, "model", None)
+        model = problem.model
         if not isinstance(problem, Problem):
             raise TypeError(
                 f"Private clips the gradients of samples, and {problem} has none in memory: give a consensus.Problem"

@@ -75,6 +75,10 @@ class BaseProblem(ABC):
 
     coupled = False  #: whether agents have variables of their own, coupled by constraints
     labels: tuple[Hashable, ...] | None = None
+    model: Any = None  #: these four are set by problems whose costs are sums over samples
+    loss: Any = None
+    shards: Any = None
+    reduction: str | None = None
 
     def __init__(
         self,

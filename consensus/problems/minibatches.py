@@ -82,7 +82,7 @@ class Minibatches:
         ValueError
             If the largest shard has fewer than ``size``.
         """
-        shards = getattr(_checks.problem(problem), "shards", None)
+        shards = _checks.problem(problem).shards
         if shards is None:
             raise TypeError(f"minibatches need a problem with samples, and {problem} has none: leave batch out")
         most = shards.weights.shape[1]  # the largest shard of the network, in every block

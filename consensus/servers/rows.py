@@ -17,7 +17,7 @@ from consensus.workers.shared_memory import SharedArray
 def drawn(problem: BaseProblem, batch: int, seed: int) -> Minibatches:
     """Return the rule by which the agents of ``problem`` draw ``batch`` samples together: each its part, rounded up."""
     Minibatches(1).check(problem)
-    most = problem.shards.weights.shape[1]  # type: ignore[attr-defined]  # it has samples
+    most = problem.shards.weights.shape[1]
     return Minibatches(min(-(-batch // problem.agents), most), seed)
 
 

@@ -101,24 +101,10 @@ def solve(
     >>> result.history["objective"][[0, -1]].round(3)  # the least is 0.2435
     array([0.5  , 0.244])
     """
+    given = locals()
     whole_problem(problem)
     _checks.offers("system", system, ("init", "running", "history_columns"), "a system, such as SynchronousSGD(32, 0.1)")
-    options = RunOptions.of(
-        record,
-        checkpoint,
-        rounds=rounds,
-        record_every=record_every,
-        tolerance=tolerance,
-        seconds=seconds,
-        callbacks=callbacks,
-        metrics=metrics,
-        progress=progress,
-        every=every,
-        resume=resume,
-        test=test,
-        stop=stop,
-        keep=keep,
-    )
+    options = RunOptions.of(given)
     if options.agent_objectives or options.honest is not None:
         raise ValueError("record of a system has neither agents nor honest: its one iterate is the server's; leave them away")
     options.check_writable()

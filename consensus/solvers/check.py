@@ -114,7 +114,7 @@ def _check_regularizer(who: str, needs: Needs, r: Regularizer, schedule: Schedul
 
 
 def _check_costs(who: str, needs: Needs, problem: BaseProblem, schedule: ScheduleLike) -> None:
-    model, loss = getattr(problem, "model", None), getattr(problem, "loss", None)
+    model, loss = problem.model, problem.loss
     if needs.coupled and not problem.coupled:
         raise TypeError(
             f"{who} needs a problem with coupled constraints, consensus.problems.Coupled(costs, A, b); got {problem}"
@@ -131,7 +131,7 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem, schedule: Schedul
             check_convex(who, loss)
     if not needs.convex:
         return
-    if getattr(problem, "nonconvex", None) is not None:
+    if problem.nonconvex is not None:
         _checks.warn(f"{who}'s theory needs a convex regularizer, and {problem.nonconvex} is not")
     if loss is not None and not getattr(loss, "convex", True):
         _checks.warn(f"{who}'s theory needs convex costs, and {loss} need not be convex")
@@ -141,8 +141,8 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem, schedule: Schedul
 
 def _check_draws(who: str, solver: object, problem: BaseProblem) -> None:
     """Refuse a model that draws random numbers or normalises batches where it must not, and warn if it never draws."""
-    model, needs = getattr(problem, "model", None), needs_of(solver)
-    loss, batch, inner = getattr(problem, "loss", None), getattr(solver, "batch", None), solver
+    model, needs = problem.model, needs_of(solver)
+    loss, batch, inner = problem.loss, getattr(solver, "batch", None), solver
     while batch is None and hasattr(inner, "solver"):
         inner = inner.solver
         batch = getattr(inner, "batch", None)

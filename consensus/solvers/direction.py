@@ -51,7 +51,7 @@ class DirectionSolver(Solver):
 
     def _warn_of_sizes(self, problem: BaseProblem) -> None:
         """Warn of shards of different sizes, which make no difference to steps of one length."""
-        shards = getattr(problem, "shards", None)
+        shards = problem.shards
         if shards is None or not len(shards.sizes):
             return
         mean, own = shards.samples / problem.network_size, shards.sizes

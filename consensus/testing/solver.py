@@ -110,7 +110,7 @@ def check_solver(
     problem = default_problem(solver, seed, network.agents) if problem is None else problem
     if network.agents != problem.network_size:
         raise ValueError(f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same")
-    if isinstance(getattr(problem, "model", None), Framework):
+    if isinstance(problem.model, Framework):
         laws.rounding = 1e-12 if problem.dtype == np.float64 else 1e-5
     _settings(laws, solver)
     start = 0.3 * rng.standard_normal((problem.agents, problem.parameters))
@@ -119,7 +119,7 @@ def check_solver(
         warnings.simplefilter("ignore", UserWarning)  # what theory asks for is not what is checked
         states(laws, solver, problem, network, np.broadcast_to(start, (problem.agents, problem.parameters)), rounds, conserved)
         _refusals(laws, solver, problem, network)
-        if hasattr(problem, "shards"):  # functions of a user's own are in float64
+        if problem.shards is not None:  # functions of a user's own are in float64
             single(laws, solver, problem, network, start, rounds, set(double))
         options: dict[str, Any] = {"rounds": rounds, "start": start}
         whole = consensus.solve(problem, network, solver, **options)
@@ -165,7 +165,7 @@ def _refusals(laws: Laws, solver: Solver, problem: Any, network: ScheduleLike) -
     def run(problem: BaseProblem, schedule: ScheduleLike) -> None:
         consensus.solve(problem, schedule, solver, rounds=1)
 
-    if hasattr(problem, "shards"):
+    if problem.shards is not None:
         rough = consensus.Problem(problem.model, problem.loss, problem.shards, consensus.L1(0.1), problem.reduction)
         if needs.regularizer in ("smooth", "none"):
             laws.refused("a regularizer that is not smooth is refused", lambda: run(rough, network), name, "regularizer")

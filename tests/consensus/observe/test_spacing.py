@@ -176,7 +176,9 @@ def test_the_cost_of_a_row_is_by_hand():
     kind.buffers = "keep"
     assert cost_of_row(p, 6, None, False, None) == 60 * 3
     assert cost_of_row(p, 6, test, False, None) == 60 * (3 + 2) + 31 * 7
-    assert cost_of_row(SimpleNamespace(network_size=6, shards=None), 6, None, False, None) == 6 * (3 + 1)  # costs by functions
+    assert cost_of_row(SimpleNamespace(network_size=6, shards=None, model=None, one_pass=False), 6, None, False, None) == 6 * (
+        3 + 1
+    )  # costs by functions
 
 
 def test_the_row_of_the_start_is_regular():
