@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
 from consensus import _checks
 from consensus._arrays import progress as _progress
 from consensus._arrays.digest import digest
-from consensus._arrays.files import Hold
 from consensus.checkpoints.best import from_state
 from consensus.checkpoints.checkpoint import Checkpoint as Saved
-from consensus.checkpoints.checkpoint import check_fits, load
+from consensus.checkpoints.checkpoint import check_fits
+from consensus.engines.base import Engine
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.measure import checked_metrics
@@ -135,20 +135,6 @@ class Checkpoint:
         _checks.count("every", self.every)
 
 
-class Load(Protocol):
-    """Reads a checkpoint; ``check(found)`` raises an error if it is no checkpoint of this run."""
-
-    def __call__(self, path: str | os.PathLike[str], check: Callable[[Saved], None]) -> Saved: ...
-
-
-class Collectives(Protocol):
-    """Collective calls of an engine that identify a run: see :class:`consensus.engines.Engine`."""
-
-    def allgather(self, items: Iterable[str]) -> list[str]: ...
-
-    def broadcast(self, function: Callable[[], dict[str, str]]) -> dict[str, str]: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """Options of a run: its end, its records and its files; parameters and errors are those of :func:`consensus.solve`."""
@@ -257,7 +243,7 @@ class RunOptions:
     def rules(self) -> tuple[StopRule, ...]:
         return tuple(map(StopRule.parse, self.stop))
 
-    def identity(self, engine: Collectives | None = None) -> dict[str, str | None]:
+    def identity(self, engine: Engine) -> dict[str, str | None]:
         """Return what identifies the records of a run: digests of its test set and metrics, and what samples they are of.
 
         Test sets of owners are those of all processes of ``engine``; metrics are those of the process that calls them.
@@ -265,10 +251,8 @@ class RunOptions:
         test = self.test
         if test is not None:
             own = test.digests()
-            test = digest(*(engine.allgather(own) if engine is not None and isinstance(test, OwnedTest) else own))
-        functions = {name: digest(function) for name, function in (self.metrics or {}).items()}
-        if engine is not None:
-            functions = engine.broadcast(lambda: functions)
+            test = digest(*(engine.allgather(own) if isinstance(test, OwnedTest) else own))
+        functions = engine.broadcast(lambda: {name: digest(function) for name, function in (self.metrics or {}).items()})
         asked = {"test set": test} | {f"metric {name}": found for name, found in functions.items()}
         return asked | {"metrics_on": None if self.metrics_on is None else str(self.metrics_on)}
 
@@ -311,10 +295,8 @@ class RunOptions:
         method: Method,
         identity: dict[str, str | None],
         run: Callable[[Observer, Saved | None], str | None],
+        engine: Engine,
         honest: np.ndarray | None = None,
-        root: bool = True,
-        load: Load = load,
-        hold: Callable[[Hold], None] = Hold.take,
         points: int | None = None,
         each: bool = False,
         watched: bool = True,
@@ -324,23 +306,22 @@ class RunOptions:
 
         ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason to
         stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
-        measured; ``root`` says whether this process shows the progress; ``load`` and ``hold`` are those of the engine, if
-        several processes call this together; ``points`` is the number of iterates, by default one of each agent. ``labels`` are
-        the names of the agents. With ``each`` what stops a run, and callbacks, act in each round; ``watched`` says whether the
-        process that decides has callbacks. Processes that observe together each have their own agents' rows in the result, or
-        with ``gather`` all agents'.
+        measured; ``points`` is the number of iterates, by default one of each agent. ``labels`` are the names of the agents.
+        With ``each`` what stops a run, and callbacks, act in each round; ``watched`` says whether the process that decides has
+        callbacks. Processes of an ``engine`` that observe together each have their own agents' rows in the result, or with
+        ``gather`` all agents'.
         """
         resumed: Saved | None = None
         if (path := self.resume) is not None:
-            resumed = load(path, lambda found: check_fits(path, found, identity, self.rounds))
+            resumed = engine.load(path, lambda found: check_fits(path, found, identity, self.rounds))
             fields, best = from_state(resumed.fields, resumed.best)
             resumed = resumed._replace(fields=fields, best=best)
-        shown = self.progress and root
+        shown = self.progress and engine.root
         with _progress.of_run(shown, self.rounds, type(method).__name__) as bar, ExitStack() as ending:
             saver = Saver(self.checkpoint, self.every, identity) if self.checkpoint else None
             if saver:
                 ending.callback(saver.hold.release)
-                hold(saver.hold)
+                engine.hold(saver.hold)
             points = points or (problem.network_size if honest is None else len(honest))
             asked = self.test, self.agent_objectives, self.metrics, honest, self.metrics_on
             recorder = Recorder(problem, method, *asked, points, labels)
@@ -358,6 +339,6 @@ class RunOptions:
                 result = replace(result, w=observer.gather.rows(result.w))
                 if (best := result.best) is not None and best.w is not None:
                     result = replace(result, best=best._replace(w=observer.gather.rows(best.w)))
-        if root:
+        if engine.root:
             warn_if_above(result)
         return result

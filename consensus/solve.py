@@ -259,9 +259,7 @@ def solve(
         return where.run(problem, edges, solver, begin, options.rounds, observer)
 
     each, watched = where.broadcast(lambda: (options.each and not needs.wakes, bool(options.callbacks)))
-    result = options.result(
-        problem, solver, identity, run, measured, where.root, where.load, where.hold, each=each, watched=watched, labels=labels
-    )
+    result = options.result(problem, solver, identity, run, where, measured, each=each, watched=watched, labels=labels)
     if options.gather:
         return result
     rows = where.rows(problem.network_size)

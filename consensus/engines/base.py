@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,18 +19,10 @@ from consensus.observe import Observer
 from topologies.schedules import ScheduleLike
 
 
-class Together(Protocol):
-    """Collective calls of an engine that are needed here: see :class:`consensus.engines.Engine`."""
-
-    def agreed(self) -> AbstractContextManager[object]: ...
-
-    def allgather(self, items: Iterable[Any]) -> list[Any]: ...
-
-
 class WholeNetwork:
     """A problem of some agents with the constants of all: every process asks for them at the same time."""
 
-    def __init__(self, problem: Any, engine: Together) -> None:  # noqa: ANN401  its constants are optional
+    def __init__(self, problem: Any, engine: Engine) -> None:  # noqa: ANN401  its constants are optional
         self._problem, self._engine = problem, engine
 
     def __getattr__(self, name: str) -> object:

@@ -16,6 +16,7 @@ from consensus.checkpoints.checkpoint import Checkpoint as Saved
 from consensus.checkpoints.checkpoint import fingerprint
 from consensus.communication.states import flatten, rebuild
 from consensus.engines.rounds import all_small
+from consensus.engines.stacked import Stacked
 from consensus.errors import DivergenceError, WorkerError
 from consensus.observe import Decision, Gathered, Observer
 from consensus.observe.callbacks import Callback
@@ -101,7 +102,7 @@ def solve(
     >>> result.history["objective"][[0, -1]].round(3)  # the least is 0.2435
     array([0.5  , 0.244])
     """
-    given = locals()
+    given, where = locals(), Stacked()
     whole_problem(problem)
     _checks.offers("system", system, ("init", "running", "history_columns"), "a system, such as SynchronousSGD(32, 0.1)")
     options = RunOptions.of(given)
@@ -115,8 +116,11 @@ def solve(
     options = options.fitted(problem, system)
 
     problem = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
-    identity = fingerprint(problem, None, system, w) | options.identity() if options.checkpoint or options.resume else {}
-    return options.result(problem, system, identity, functools.partial(_run, problem, system, w, options.rounds), points=1)
+    identity = fingerprint(problem, None, system, w) if options.checkpoint or options.resume else {}
+    if identity:
+        identity |= options.identity(where)
+    run = functools.partial(_run, problem, system, w, options.rounds)
+    return options.result(problem, system, identity, run, where, points=1)
 
 
 def _run(
