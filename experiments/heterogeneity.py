@@ -1,0 +1,79 @@
+"""Seven methods with batches on a ring of 16 agents, from like data to few classes each: the worst agent's test error."""
+
+import argparse
+import functools
+from pathlib import Path
+
+import consensus
+import topologies
+from consensus.solvers import D2, GUT, KGT, DecentLaM, DSGDm, GradientTracking, QGDSGDm
+from consensus.studies import Grid, Study
+
+AGENTS, BATCH = 16, 16
+CONCENTRATIONS = [100.0, 0.05]  # of Dirichlet's distribution of the classes: like data, one or two classes each
+
+
+@functools.cache
+def digits():
+    data = consensus.datasets.load("digits")
+    return data.X, data.y
+
+
+def case(seed, concentration):
+    parts = consensus.datasets.split(*digits(), classification=True, seed=seed)
+    shards = consensus.partition(parts.X, parts.y, AGENTS, scheme="dirichlet", concentration=concentration, seed=seed)
+    problem = consensus.Problem(consensus.MLP([64, 32, 10]), consensus.CrossEntropy(), shards, consensus.L2(1e-4))
+    network = topologies.Static(topologies.ring(AGENTS), weights=topologies.lazy(topologies.metropolis))  # as D2 asks
+    return problem, network, {"test": (parts.X_test, parts.y_test), "record_every": 50}
+
+
+def worst_error(result):
+    """The test error of the worst agent after the last round."""
+    return float(result.history["test_error_worst"][-1])
+
+
+def solvers():
+    """Steps are tuned, and GUT's tracking; momenta are 0.9, and KGT has two local steps, so twice the gradients."""
+
+    def tuned(kind, first=0.1, **settings):
+        axes = {name: value for name, value in settings.items() if isinstance(value, list)}
+        fixed = {name: value for name, value in settings.items() if name not in axes}
+        return Grid(functools.partial(kind, batch=BATCH, **fixed), step_size=[first, 4 * first], **axes)
+
+    return {
+        "DSGDm": tuned(DSGDm, 0.4),
+        "QGDSGDm": tuned(QGDSGDm),
+        "DecentLaM": tuned(DecentLaM),
+        "D2": tuned(D2, 0.4),
+        "GUT": tuned(GUT, 0.4, tracking=[0.5, 0.8]),
+        "tracking": tuned(GradientTracking, 0.2, order="cta"),
+        "KGT": tuned(KGT, 0.2, local_steps=2),
+    }
+
+
+def study(folder, rounds=150, seeds=3, tuning_seeds=1, concentrations=tuple(CONCENTRATIONS)):
+    return Study(
+        case,
+        over={"concentration": list(concentrations)},
+        seeds=seeds,
+        tuning_seeds=tuning_seeds,
+        solvers=solvers(),
+        measure=worst_error,
+        rounds=rounds,
+        folder=folder,
+    )
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("results"), help="folder; what is there is not run again")
+    parser.add_argument("--rounds", type=int, default=150)
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args(arguments)
+    found = study(given.output / "heterogeneity", given.rounds, given.seeds).run()
+    print(found.table().to_markdown())
+    print(found.grids().to_markdown())
+
+
+if __name__ == "__main__":
+    main()
