@@ -11,7 +11,7 @@ import tokenize
 from pathlib import Path
 
 import pytest
-from modules import ADDITIONS, CORE, DOORS, MODULES, arrows, is_addition, is_package
+from modules import ADDITIONS, CORE, DOORS, MODULES, arrows, definitions, is_addition, is_package, parsed
 
 import consensus
 
@@ -87,8 +87,7 @@ def test_it_runs_without_the_additions(pruned, tmp_path):
 def code_lines(path):
     """Lines of code, without docstrings and comments."""
     source = path.read_text()
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
-    first = [node.body[0] for node in nodes if node.body]
+    first = [node.body[0] for node in definitions(parsed(path)) if node.body]
     docs = {
         line
         for node in first

@@ -81,6 +81,15 @@ def imports(tree, late):
                 yield from imports(node, late)
 
 
+def definitions(node):
+    """The module, classes and functions of a tree, at any depth of statements; expressions, most of a tree, are not visited."""
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        yield node
+    for block in BLOCKS:
+        for inner in getattr(node, block, ()):
+            yield from definitions(inner)
+
+
 @functools.cache
 def parsed(path):
     return ast.parse(path.read_text())
