@@ -9,7 +9,7 @@ next epoch, whoever is cut off, comes back or proposes another one meanwhile.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -141,6 +141,10 @@ class Agreement:
         """Return the words about the epoch after the present one."""
         return [word for word in self.words.values() if word.epoch.number == self.epoch.number]
 
+    def _cut(self, peers: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the edges between some peers that do not work."""
+        return [(a, b) for a in peers for b in sorted(self.graph[a]) if a < b and b in peers and not self._works(a, b)]
+
     def _works(self, a: int, b: int) -> bool:
         """Return whether two peers reach each other by the edge between them."""
         return b not in self.words[a].lost and a not in self.words[b].lost
@@ -184,10 +188,11 @@ class Agreement:
         self._say(ballot=(highest // self.size + 1) * self.size + self.me, proposal=None)
 
     def _ready(self, now: float, place: int) -> bool:
-        """Return whether all others are present or lost, or were given time; the first of those present proposes first."""
+        """Return whether all others are present or lost, and edges work, or were given time; the first of those begins."""
         present, waited = self.present, now - self._since
         absent = set(self.graph).difference(present)
         known = all(peer in self.words[near].lost for peer in absent for near in self.graph[peer] if near in present)
+        known = known and not self._cut(present)
         return waited >= self.settle * (place if known else place + 1)
 
     def _next_epoch(self) -> Epoch | None:
@@ -197,5 +202,4 @@ class Agreement:
         if 2 * len(present) <= self.size or not held:
             return None
         round = max(held, key=lambda round: (held[round], round))
-        cut = [(a, b) for a in present for b in sorted(self.graph[a]) if a < b and b in present and not self._works(a, b)]
-        return Epoch(self.epoch.number + 1, present, round, tuple(cut))
+        return Epoch(self.epoch.number + 1, present, round, tuple(self._cut(present)))

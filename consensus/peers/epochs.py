@@ -30,7 +30,8 @@ from consensus.peers import messages_pb2 as pb
 from consensus.peers.agreement import FINISHED, RUNS, Agreement, Epoch, Word
 from consensus.peers.link import LOG, Link
 from consensus.peers.network import PeerNetwork
-from consensus.peers.ranks import SAYS, PeerRanks
+from consensus.peers.ranks import SAYS, Here, PeerRanks
+from consensus.peers.roster import Roster
 from consensus.problems import Problem as Samples
 from consensus.problems.held_out import OwnedTest
 from consensus.workers.blocks import blocks_of
@@ -91,12 +92,15 @@ class Epochs:
         rounds: int,
         observer: Observer,
     ) -> None:
-        self.engine, self.here, self.roster, self.observer = engine, engine.here, engine.roster, observer
+        self.engine, self.observer = engine, observer
+        self.here: Here = engine.here
+        self.roster: Roster = engine.roster
         self.problem, self.rounds, self._begin = problem, rounds, begin
         self._given, self._prepared = solvers
         self._test = observer.recorder.test
         self.agreement: Agreement
         self._entered = 0  # the last epoch of which this peer was a part
+        self._cut: list[tuple[int, int]] = []  # its edges that this epoch goes without
         self._points: dict[int, np.ndarray] = {}  # iterates after some rounds of the present epoch, to go back to
         self._marks: dict[int, tuple[int, int]] = {}  # by recorded round: the epoch, and how many are present
         self._totals: dict[int, tuple[dict[str, Any], float]] = {}  # and what was counted
@@ -161,6 +165,10 @@ class Epochs:
         name = self.here.name
         if self.agreement.stops or any(word.epoch.number > self._entered for word in self.agreement.words.values()):
             raise EpochOver(f"{name} stops {self.engine.ranks.place()}: others ask who is present")
+        for a, b in self._cut:
+            back = self.here.links[a + b - self.here.me]
+            if back.greeted and time.time() - back.since > self.roster.grace:
+                raise EpochOver(f"{name} stops {self.engine.ranks.place()}: its link to {back.name} works again")
         if link is not None and (link.state == pb.Note.STOPPED or seconds > self._late()):
             why, _ = self.engine.ranks.state(link)
             since = time.strftime("%H:%M:%S", time.localtime(time.time() - seconds))
@@ -236,7 +244,7 @@ class Epochs:
         ranks = PeerRanks(self.here, self.roster, engine.timeout, epoch, self._look)
         ranks.waited, ranks.waits = waited, waits
         engine.ranks, engine.size, engine.rank, engine.root = ranks, ranks.size, ranks.me, ranks.me == 0
-        self._entered = epoch.number
+        self._entered, self._cut = epoch.number, [edge for edge in epoch.cut if self.here.me in edge]
         if epoch.number > 1:
             names, away = [self.roster.names[peer] for peer in epoch.members], set(self.roster.names)
             said = ", ".join(name for name in self.roster.names if name in away.difference(names)) or "nobody"
@@ -253,7 +261,7 @@ class Epochs:
         self._gather = gather = Present(ranks, self.here.size)
         w, solver = self._begun(epoch, ranks), self._prepared
         self._points = {epoch.round: w}
-        problem, schedule = _among(self.problem, ranks, self.roster), self.roster.network(epoch.members, epoch.cut)
+        problem, schedule = _among(self.problem, ranks), self.roster.network(epoch.members, epoch.cut)
         self._attach(problem, gather)
         if epoch.number > 1:
             solver = RankEngine.prepare(engine, self._given, problem, schedule)
@@ -386,7 +394,7 @@ class Epochs:
         return self._numbers
 
 
-def _among(problem: Problem, ranks: PeerRanks, roster: Any) -> Any:  # noqa: ANN401  # a Problem of samples
+def _among(problem: Problem, ranks: PeerRanks) -> Any:  # noqa: ANN401  # a Problem of samples
     """Return the problem of one agent as one of those who are present."""
     block: Any = problem.restrict(slice(0, 1))
     rows, labels = np.array([ranks.me]), getattr(problem, "labels", None)
@@ -396,7 +404,7 @@ def _among(problem: Problem, ranks: PeerRanks, roster: Any) -> Any:  # noqa: ANN
     return block
 
 
-def check(problem: Any, solver: Any, network: Any, roster: Any) -> None:  # noqa: ANN401  # of any kind
+def check(problem: Any, solver: Any, network: Any, roster: Roster) -> None:  # noqa: ANN401  # of any kind
     """Raise ``ValueError`` or ``TypeError`` if a run cannot go on without a peer."""
     file, name = roster.path.name, type(solver).__name__
     remedy = f'take lost = "wait" in {file}'

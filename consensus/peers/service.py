@@ -19,11 +19,12 @@ from consensus.peers.ranks import Here
 from consensus.peers.roster import Peer, Roster
 
 METHOD = "consensus.peers.Peer", "Exchange"
-_FIRST, _LONGEST = 0.2, 5.0  # seconds between two calls of a neighbour that does not answer
+_FIRST, _LONGEST = 0.2, 1.0  # seconds between two calls of a neighbour that does not answer
 OPTIONS = [
     ("grpc.max_receive_message_length", FRAME),
     ("grpc.max_send_message_length", FRAME),
     ("grpc.max_metadata_size", 8192),
+    ("grpc.http2.lookahead_bytes", 4 * FRAME),  # without which 65 kB are under way at most, for each latency
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -33,7 +34,7 @@ OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.so_reuseport", 0),
     ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
 ]
 
 

@@ -25,7 +25,7 @@ def free_ports(count):
     return ports
 
 
-def written(folder, names=NAMES, edges=RING, more="", lost="wait", grace=1.0):
+def written(folder, names=NAMES, edges=RING, more="", lost="wait", grace=30.0):
     """Write keys, where there are none, and the file of a run; return the file's path."""
     lines = ["[peers]", f'lost = "{lost}"', *([f"grace = {grace}"] if lost == "leave" else [])]
     for name, port in zip(names, free_ports(len(names)), strict=True):

@@ -43,7 +43,7 @@ class Owners:
     """Processes of four peers in one folder."""
 
     def __init__(self, folder, rounds, pause, lost="wait"):
-        self.folder, self.path = folder, written(folder, lost=lost)
+        self.folder, self.path = folder, written(folder, lost=lost, grace=5.0)
         (folder / "owner.py").write_text(OWNER)
         self._settings = [str(rounds), str(pause), lost]
         self.processes = {name: self.start(name) for name in NAMES}

@@ -132,7 +132,7 @@ class World:
         self.peers[me].suspended = False
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 50))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 50))])
 def test_histories(seed):
     world = World(seed)
     for _ in range(30):

@@ -33,6 +33,7 @@ class Gone(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_nobody_is_lost(tmp_path):
     names, edges = ("oslo", "rome"), (("oslo", "rome"),)
     problem = problem_of(2)
@@ -118,7 +119,7 @@ def test_a_killed_peer_comes_back(tmp_path):
 def test_a_broken_link_is_left_out(tmp_path, monkeypatch):
     """All are present, and one edge does not work: the next epoch goes without it, and nobody waits for it again."""
     monkeypatch.setattr(engine, "_LINGER", 1.0)
-    problem, path, all_peers = problem_of(4), written(tmp_path, lost="leave"), []
+    problem, path, all_peers = problem_of(4), written(tmp_path, lost="leave", grace=4.0), []
 
     def cut(info):
         if info.round == 3:
