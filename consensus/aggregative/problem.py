@@ -332,7 +332,7 @@ class AtAggregate:
         """Return what measures, with the agents of this process."""
         return AtAggregate(self.own, agents, each)
 
-    def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
+    def measure(self, w: np.ndarray, mean: np.ndarray, round: int = 0, past: object = None) -> dict[str, float | np.ndarray]:
         """Return the measured quantities by name, at the variables ``w`` of the agents of this process."""
         assert self.agents is not None, "it measures once it is attached"
         problem: Any = self.agents.problem

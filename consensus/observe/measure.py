@@ -237,7 +237,7 @@ class AtMean:
         self.problem: Any = agents.problem
         self._kind: str | None = getattr(self.problem.model, "buffers", None)
 
-    def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
+    def measure(self, w: np.ndarray, mean: np.ndarray, round: int = 0, past: object = None) -> dict[str, float | np.ndarray]:
         """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""
         buffers = self._averaged(mean)
         objective, stationarity = (np.nan, np.nan) if self.hidden else self._at(mean, buffers)

@@ -94,8 +94,11 @@ class Secure(Protocol):
 class Measures(Protocol):
     """Measurements at the iterates, for a row of the history."""
 
-    def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
-        """Return the measured quantities by name, at the iterates ``w`` of this process and the ``mean`` of all."""
+    def measure(self, w: np.ndarray, mean: np.ndarray, round: int, past: Any) -> dict[str, float | np.ndarray]:  # noqa: ANN401
+        """Return the measured quantities by name, at the iterates ``w`` of this process and the ``mean`` of all.
+
+        ``past`` is the history of the rounds before.
+        """
         ...
 
 

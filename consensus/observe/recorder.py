@@ -65,7 +65,7 @@ class Recorder:
 
     def attach(self, problem: Costs, gather: Gather) -> None:
         """Measure with this block of the problem; `gather` collects the others."""
-        batch = draw(self.metrics_on, cast(Problem, problem), 0)
+        batch = None if self.metrics_on is None else draw(self.metrics_on, cast(Problem, problem), 0)
         self.problem = (problem if batch is None else cast(Problem, problem).sampled(batch)).true_gradients()
         if isinstance(self.test, OwnedTest):
             self.test = self.test.restrict(cast(Problem, problem).rows)
@@ -76,13 +76,13 @@ class Recorder:
         self.agents = MeasuredAgents(self.problem, gather, self.honest, self.points, secure)
         asked = self.test, self.agent_objectives
         if self.personal is None:
-            self._measures: Measures = AtMean(self.agents, self.solver, *asked, sizes, hidden)
+            self._measures: Measures = getattr(problem, "measured", AtMean)(self.agents, self.solver, *asked, sizes, hidden)
         else:
             self._measures = self.personal.measures(self.agents, self.solver, *asked, hidden)
 
     def resume(self, history: History, path: object) -> None:
         """Continue the history of the checkpoint `path`; raise ValueError if this run has other columns."""
-        columns = {*ALWAYS, *self.solver.history_columns, *self.metrics}
+        columns = {*ALWAYS, *self.solver.history_columns, *self.metrics, *getattr(self.problem, "columns", ())}
         columns |= {"agent_objective"} if self.agent_objectives else set()
         columns |= {"test_error", "test_error_worst"} if self.test is not None else set()
         columns |= {"agent_test_error"} if isinstance(self.test, OwnedTest) else set()
@@ -115,7 +115,7 @@ class Recorder:
                 # It was resumed on more machines: until then all agents were on one.
                 zeros = np.zeros(self.history.rows, np.int64)
                 self.history = history_of(dict(self.history) | {BETWEEN_HOSTS: zeros}, self.history.labels)
-            self.history.append({"round": round, **self.measure(w, mean), **counts, **own, **users})
+            self.history.append({"round": round, **self.measure(w, mean, round), **counts, **own, **users})
         return self.history.last()
 
     def counted(self, counts: dict[str, Any], seconds: float, size: int, rows: int) -> dict[str, Any]:
@@ -132,9 +132,9 @@ class Recorder:
         """Return the mean (P,) of the measured agents, from the iterates `w` of those of this process."""
         return self.agents.mean(w)
 
-    def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
+    def measure(self, w: np.ndarray, mean: np.ndarray, round: int = 0) -> dict[str, float | np.ndarray]:
         """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""
-        return self._measures.measure(w, mean)
+        return self._measures.measure(w, mean, round, self.history)
 
     def _sent(self, counts: dict[str, Any], agents: int, size: int, rows: int) -> dict[str, int]:
         """Return the counts with what it takes to average buffers for ``rows`` of the history."""

@@ -75,8 +75,8 @@ class AmongAll(Measures):
     def __init__(self, measures: Measures, present: Present) -> None:
         self._measures, self._present = measures, present
 
-    def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
-        row = self._measures.measure(w, mean)
+    def measure(self, w: np.ndarray, mean: np.ndarray, round: int = 0, past: object = None) -> dict[str, float | np.ndarray]:
+        row = self._measures.measure(w, mean, round, past)
         return {name: self._present.among_all(np.asarray(value)) if np.ndim(value) else value for name, value in row.items()}
 
 

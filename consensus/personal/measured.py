@@ -60,7 +60,7 @@ class AtOwn:
         self.problem: Any = agents.problem
         self._buffers = getattr(self.problem.model, "buffers", None) is not None
 
-    def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
+    def measure(self, w: np.ndarray, mean: np.ndarray, round: int = 0, past: object = None) -> dict[str, float | np.ndarray]:
         """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""
         own, agents, problem = self.personal.own, self.agents, self.problem
         points, buffers = self.personal.points(w, mean), None

@@ -118,6 +118,9 @@ class PrivateProblem:
         """Raise ``TypeError``."""
         raise TypeError("costs are not private: under Private a method must not ask for them; take one of gradients alone")
 
+    def batch_of(self, round: int) -> None:
+        """Return None: without a batch gradients are of all samples."""
+
     def restrict(self, rows: object) -> NoReturn:
         """Raise ``TypeError``."""
         raise TypeError("a private problem is not restricted: its rows are those of the process")

@@ -3,6 +3,8 @@ from consensus.coupled.convex_costs import ConvexCosts as ConvexCosts
 from consensus.coupled.costs import Costs as Costs
 from consensus.coupled.problem import Coupled as Coupled
 from consensus.coupled.quadratic_costs import QuadraticCosts as QuadraticCosts
+from consensus.online.problem import Online as Online
+from consensus.online.zeroth_order import ZerothOrder as ZerothOrder
 from consensus.problems.base import BaseProblem as BaseProblem
 from consensus.problems.batch import Batch as Batch
 from consensus.problems.batch import NumberedBatch as NumberedBatch

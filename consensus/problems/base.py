@@ -243,6 +243,21 @@ class BaseProblem(ABC):
             raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {w.shape}")
         return w
 
+    def batch_of(self, round: int) -> Batch | None:
+        """Return what gradients of a round are taken of where a solver has no ``batch``.
+
+        Parameters
+        ----------
+        round : int
+            The round, from 0.
+
+        Returns
+        -------
+        Batch or None
+            None, for all samples, unless costs or their estimates differ by round.
+        """
+        return None
+
     def check_solver(self, solver: object) -> None:
         """Raise ``TypeError`` or ``ValueError`` if a solver, whose needs are met, cannot run on the problem for another reason.
 

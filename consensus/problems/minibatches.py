@@ -218,5 +218,7 @@ def as_minibatches(batch: int | Minibatches | None, name: str = "batch") -> Mini
 
 
 def draw(batch: int | Minibatches | None, problem: BaseProblem, round: int) -> Batch | None:
-    """Return the batch of ``round`` by a solver's setting ``batch``; None, for all samples, if that is None."""
-    return None if batch is None else (Minibatches(batch) if isinstance(batch, int) else batch).at(problem, round)
+    """Return the batch of ``round`` by a solver's setting ``batch``; if that is None, the problem's: None, for all samples."""
+    if batch is None:
+        return problem.batch_of(round)
+    return (Minibatches(batch) if isinstance(batch, int) else batch).at(problem, round)

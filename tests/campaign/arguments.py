@@ -180,6 +180,11 @@ SPECIAL = {
         "value": "lambda x, s: (x**2 + s**2).sum(axis=1)", "gradients": "lambda x, s: (2 * x, 2 * s)", "x": "np.ones((4, 4))",
         "s": "np.ones((4, 4))", "parameters": "4", "v": "np.ones((4, 4))", "point": "np.ones((4, 4))", "w": "np.ones((4, 4))",
     },
+    "consensus.problems.Online": {
+        "value": "lambda w, round: (w**2).sum(axis=1)", "gradient": "lambda w, round: 2 * w", "w": "np.ones((4, 4))",
+        "comparator": "np.ones(4)", "optimum": "lambda round: np.zeros(4)", "parameters": "4", "point": "np.ones(4)",
+    },
+    "consensus.problems.ZerothOrder": {"value": "lambda w: (w**2).sum(axis=1)", "parameters": "4", "radius": "0.1"},
     "consensus.problems.UnlikeProblem": {"costs": "[(lambda w: (w**2).sum(), lambda w: 2 * w)] * 4"},
     "consensus.Problem.from_agents": {"costs": "[(lambda w: (w**2).sum(), lambda w: 2 * w)] * 4"},
     "consensus.regularizers.OwnRegularizers": {"regularizers": "[consensus.L1(0.1)] * 4", "rows": "[0, 1, 2, 3]"},

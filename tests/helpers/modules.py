@@ -30,6 +30,7 @@ ADDITIONS = (
     "methods",
     "model_parallel",
     "owners",
+    "online",
     "overview",
     "peers",
     "personal",
