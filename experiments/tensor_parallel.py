@@ -4,7 +4,7 @@ import numpy as np
 
 from consensus.centralized import SplitTransformer
 from consensus.costs import Cluster
-from experiments.shared import reading, tensor_passes
+from experiments.shared import layer_passes, reading, tensor_passes
 from experiments.shared.curves import LEGEND, panels
 from experiments.shared.harness import Experiment
 from experiments.shared.layer_passes import HERE, NETWORK, SENT, SERIAL, crossover
@@ -70,7 +70,7 @@ def figure(history, sizes, places, most):
         gain.axhline(claim, color=colour, linestyle=":", label=f"over {NAMES[split]}, Bian et al.")
     gain.set(xlabel="tokens / width", ylabel="speed-up of 3-D", title=f"transformer block on {WORKERS}", ylim=(0.5, 5.5))
     cluster = tensor_passes.clusters(history, sizes)[HERE]
-    here.axhline(tensor_passes.serial(history), color="0.5", linestyle=":", label="serial, processor")
+    here.axhline(layer_passes.serial(history), color="0.5", linestyle=":", label="serial, processor")
     for split, (colour, marker, style) in LOOK.items():
         curve = predicted(cluster, sizes, split, most)
         here.loglog(list(curve), list(curve.values()), color=colour, linestyle=style, label=f"{NAMES[split]}, predicted")
@@ -93,7 +93,7 @@ def figure(history, sizes, places, most):
 
 def crossover_table(history, sizes, most):
     """On how many workers a gradient of the perceptron takes less than the serial one, and on how many the least."""
-    serial = tensor_passes.serial(history)
+    serial = layer_passes.serial(history)
     rows = Table({"cluster": "", "split": "", "pays from, workers": "d", "best, workers": "d", "speed-up": ".3g"})
     for name, cluster in tensor_passes.clusters(history, sizes).items():
         for split in LOOK:

@@ -135,13 +135,17 @@ def serial(history):
 
 
 def clusters(history, sizes):
-    """Machines with this one's speed in a serial gradient, its measured pipes or a network between them.
+    """See :func:`machines`; a message is a state."""
+    return machines(history, 6 * sizes.samples * sizes.network().parameters, sizes)
+
+
+def machines(history, operations, sizes):
+    """Machines with this one's speed in a serial gradient, of so many operations, its measured pipes or a network between them.
 
     Other work on this machine adds to the clock's seconds, so speeds are by the processor's, and messages are the fastest.
     """
-    empty, state = (float(np.min(history[name])) for name in (EMPTY, STATE))
-    speed = 6 * sizes.samples * sizes.network().parameters / serial(history)
-    bandwidth = 8 * sizes.samples * sizes.width / max(state - empty, 1e-9)
+    empty, whole = (float(np.min(history[name])) for name in (EMPTY, STATE))
+    speed, bandwidth = operations / serial(history), 8 * sizes.samples * sizes.width / max(whole - empty, 1e-9)
     return {HERE: Cluster(empty, bandwidth, speed), NETWORK: Cluster(5e-5, 1.25e9, speed)}
 
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus.centralized import SplitMLP
-from consensus.costs import Cluster, Load
+from consensus.costs import Load
 from consensus.models import MLP
-from experiments.shared.layer_passes import CPU, EMPTY, HERE, NETWORK, SERIAL, STATE, given, gradients
+from experiments.shared.layer_passes import CPU, SERIAL, given, gradients, machines
 from experiments.shared.results import Outcome, Run
 
 POWERS = {"1d": 1, "2d": 2, "3d": 3}
@@ -57,18 +57,9 @@ def seconds(history, name):
     return tuple(float(np.median(history[name + of])) for of in ("", CPU))
 
 
-def serial(history):
-    """Seconds of a serial gradient: of a processor, by the clock where the system does not say."""
-    clock, busy = seconds(history, SERIAL)
-    return clock if math.isnan(busy) else busy
-
-
 def clusters(history, sizes):
-    """Machines with this one's speed in a serial gradient, its measured pipes or a network between them."""
-    empty, whole = (float(np.min(history[name])) for name in (EMPTY, STATE))
-    speed = float(sizes.serial().flops[0]) / serial(history)
-    bandwidth = 8 * sizes.samples * sizes.width / max(whole - empty, 1e-9)
-    return {HERE: Cluster(empty, bandwidth, speed), NETWORK: Cluster(5e-5, 1.25e9, speed)}
+    """See :func:`experiments.shared.layer_passes.machines`."""
+    return machines(history, float(sizes.serial().flops[0]), sizes)
 
 
 def counts(split, most):

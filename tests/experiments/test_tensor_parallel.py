@@ -8,7 +8,7 @@ import pytest
 
 from consensus.history import History
 from experiments import tensor_parallel
-from experiments.shared import tensor_passes
+from experiments.shared import layer_passes, tensor_passes
 from experiments.shared.layer_passes import CPU, EMPTY, HERE, NETWORK, SENT, SERIAL, STATE
 from experiments.shared.tensor_passes import Sizes, on
 
@@ -32,7 +32,7 @@ def test_machines_have_the_measured_speed_and_pipes(history):
     assert here.flops == pytest.approx(FLOPS / 0.2)
     assert tensor_passes.seconds(history, on("2d", 4)) == pytest.approx((0.15, 0.05))
     silent = {name: history[name] if CPU not in name else np.full(3, math.nan) for name in history}
-    assert tensor_passes.serial(silent) == pytest.approx(0.3)
+    assert layer_passes.serial(silent) == pytest.approx(0.3)
 
 
 def test_predictions_are_of_workers_that_are_grids(history):
