@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+import cloudpickle
 import numpy as np
 from joblib.externals.loky import ProcessPoolExecutor
 from threadpoolctl import threadpool_limits
@@ -171,7 +172,7 @@ def do(case: Callable[..., Any], identity: str, job: Job, rounds: int, path: Pat
 
 
 Done: TypeAlias = tuple[Job, list[str]]
-_work: Callable[[Job], list[str]] | None = None  # of a worker
+_sent: bytes = b""  # to a worker: the pickled function that does a job
 
 
 @contextlib.contextmanager
@@ -190,8 +191,15 @@ def runner(
     if workers == 1:
         yield lambda jobs: ((job, work(job)) for job in jobs)
         return
+    try:
+        sent = cloudpickle.dumps(work)
+    except Exception as error:
+        raise TypeError(
+            f"case must be a function that can be sent to workers: {type(error).__name__}: {error}. Make what cannot inside of "
+            "it, or run the study with workers=1"
+        ) from error
     pool = ProcessPoolExecutor(
-        workers, timeout=_IDLE, initializer=_begin, initargs=(os.getpid(), work), env=dict.fromkeys(_THREADS, "1")
+        workers, timeout=_IDLE, initializer=_begin, initargs=(os.getpid(), sent), env=dict.fromkeys(_THREADS, "1")
     )
     whole = False
     try:
@@ -217,10 +225,10 @@ def _unordered(pool: ProcessPoolExecutor, most: int, jobs: Sequence[Job]) -> Ite
             yield underway.pop(future), future.result()
 
 
-def _begin(parent: int, work: Callable[[Job], list[str]]) -> None:
+def _begin(parent: int, sent: bytes) -> None:
     """Make a worker ready; it ends with the process that started it, also with one that is killed."""
-    global _work
-    _work = work
+    global _sent
+    _sent = sent
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -230,9 +238,20 @@ def _begin(parent: int, work: Callable[[Job], list[str]]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+@functools.cache
+def _received(sent: bytes) -> Callable[[Job], list[str]]:
+    try:
+        found: Callable[[Job], list[str]] = cloudpickle.loads(sent)
+    except Exception as error:
+        raise ImportError(
+            f"the case cannot be loaded in a worker: {type(error).__name__}: {error}. Its modules must be those of files that "
+            "Python finds from everywhere; or run the study with workers=1"
+        ) from error
+    return found
+
+
 def _in_worker(job: Job) -> list[str]:
-    assert _work is not None, "it has begun"
-    return _work(job)
+    return _received(_sent)(job)
 
 
 def read(path: Path) -> Outcome | None:

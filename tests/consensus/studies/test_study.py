@@ -2,6 +2,9 @@
 
 import json
 import math
+import sys
+import threading
+import types
 
 import numpy as np
 import pytest
@@ -179,6 +182,29 @@ def test_bad_input_is_named_before_any_work(tmp_path, changed, error, text):
     with pytest.raises(error, match=text):
         study(tmp_path / "new", **changed).run(progress=False)
     assert not list((tmp_path / "new").glob("runs/*"))
+
+
+def test_a_case_that_cannot_be_sent_to_workers_is_named(tmp_path):
+    lock = threading.Lock()
+
+    def locked(seed):
+        with lock:
+            return case(seed)
+
+    with pytest.raises(TypeError, match=r"case must be a function that can be sent to workers: .*lock"):
+        study(tmp_path, case=locked).run(workers=2, progress=False)
+    assert study(tmp_path, case=locked, seeds=1).run(workers=1, progress=False).table().shape == (2, 1)  # the remedy
+
+
+@pytest.mark.slow
+def test_a_case_that_workers_cannot_import_is_named(tmp_path, monkeypatch):
+    nowhere = types.ModuleType("nowhere")
+    exec("def made(case):\n    def one(seed):\n        return case(seed)\n    return one", nowhere.__dict__)
+    nowhere.one = nowhere.made(case)
+    nowhere.one.__qualname__ = "one"
+    monkeypatch.setitem(sys.modules, "nowhere", nowhere)
+    with pytest.raises(ImportError, match=r"the case cannot be loaded in a worker: ModuleNotFoundError: .*nowhere"):
+        study(tmp_path, case=nowhere.one).run(workers=2, progress=False)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
