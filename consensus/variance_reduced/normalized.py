@@ -56,9 +56,11 @@ class Normalized(GradientEstimates):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 2))
     >>> y = X @ [1.0, -2.0] + 0.1 * rng.standard_t(1.5, 200)
-    >>> problem = consensus.Problem(consensus.Linear(2, bias=False), consensus.SquaredLoss(), consensus.partition(X, y,
-    agents=5)) >>> solver = Normalized(consensus.step_sizes.InverseSqrt(0.1), batch=2) >>> consensus.solve(problem,
-    topologies.ring(5), solver, rounds=600).mean.round(1) array([ 1., -2.])
+    >>> shards = consensus.partition(X, y, agents=5)
+    >>> problem = consensus.Problem(consensus.Linear(2, bias=False), consensus.SquaredLoss(), shards)
+    >>> solver = Normalized(consensus.step_sizes.InverseSqrt(0.1), batch=2)
+    >>> consensus.solve(problem, topologies.ring(5), solver, rounds=600).mean.round(1)
+    array([ 1., -2.])
     """
 
     step_size: float | Rule
