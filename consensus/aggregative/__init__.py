@@ -1,4 +1,4 @@
 """Agents with variables of their own, whose costs depend on an aggregate of all, as robots around a barycentre.
 
-They are ``consensus.problems.Aggregative`` and ``consensus.solvers.AggregativeTracking``.
+They are ``consensus.problems.Aggregative`` and ``consensus.solvers.AggregativeGT``.
 """

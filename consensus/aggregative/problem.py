@@ -26,7 +26,7 @@ class Aggregative(BaseProblem):
 
     Agent i alone knows f_i, phi_i and its x_i in R^n; w stacks the x_i, and the agents need not agree. The gradient with
     respect to x_i is ``d1 f_i(x_i, s) + dphi_i(x_i)' (1/A) sum_j d2 f_j(x_j, s)``. For
-    :class:`consensus.solvers.AggregativeTracking`; other solvers refuse it.
+    :class:`consensus.solvers.AggregativeGT`; other solvers refuse it.
 
     Functions get rows of all agents and return rows of all; those with an argument ``rows`` get the rows and the numbers of the
     agents that a process holds, and return theirs.
@@ -63,12 +63,12 @@ class Aggregative(BaseProblem):
 
     >>> import numpy as np, consensus, topologies
     >>> from consensus.problems import Aggregative
-    >>> from consensus.solvers import AggregativeTracking
+    >>> from consensus.solvers import AggregativeGT
     >>> targets = np.array([[1.0], [2.0], [6.0]])
     >>> problem = Aggregative(
     ...     lambda x, s: (((x - targets) ** 2 + s**2) / 2).sum(axis=1), lambda x, s: (x - targets, s), agents=3, parameters=1,
     ...     regularizer=[None, consensus.Box(-1.0, 0.2), None])
-    >>> result = consensus.solve(problem, topologies.path(3), AggregativeTracking(0.2), rounds=300)
+    >>> result = consensus.solve(problem, topologies.path(3), AggregativeGT(0.2), rounds=300)
     >>> result.w[:, 0].round(6).tolist(), round(problem.objective(result.w), 6)
     ([-0.44, 0.2, 4.56], 6.804)
     """
@@ -256,15 +256,15 @@ class Aggregative(BaseProblem):
         return float(np.linalg.norm(x - self.prox(x - self._gradient(x), 1.0)))
 
     def check_solver(self, solver: object) -> None:
-        from consensus.aggregative.tracking import AggregativeTracking
+        from consensus.aggregative.tracking import AggregativeGT
 
         inner = solver
         while hasattr(inner, "solver"):
             inner = inner.solver
-        if not isinstance(inner, AggregativeTracking):
+        if not isinstance(inner, AggregativeGT):
             raise TypeError(
                 f"{type(solver).__name__} looks for one w of all agents, and in {self} each has its own: take "
-                "AggregativeTracking(step_size)"
+                "AggregativeGT(step_size)"
             )
 
     def digests(self) -> list[str]:

@@ -30,7 +30,7 @@ class AggregativeState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AggregativeTracking(Solver):
+class AggregativeGT(Solver):
     """Agents track the aggregate and the mean slope along it, and descend in variables of their own.
 
     For :class:`consensus.problems.Aggregative`. With P_i the projection on the set of agent i, or the prox of its regularizer,
@@ -59,12 +59,12 @@ class AggregativeTracking(Solver):
 
     >>> import numpy as np, consensus, topologies
     >>> from consensus.problems import Aggregative
-    >>> from consensus.solvers import AggregativeTracking
+    >>> from consensus.solvers import AggregativeGT
     >>> wanted = np.array([[3.0], [1.0]])
     >>> problem = Aggregative(
     ...     lambda x, s: ((x - wanted) ** 2 / 2 + s * x).sum(axis=1), lambda x, s: (x - wanted + s, x), agents=2, parameters=1,
     ...     regularizer=consensus.NonNegative())
-    >>> result = consensus.solve(problem, topologies.path(2), AggregativeTracking(0.2), rounds=200)
+    >>> result = consensus.solve(problem, topologies.path(2), AggregativeGT(0.2), rounds=200)
     >>> result.w[:, 0].round(6).tolist(), bool(result.history["stationarity"][-1] < 1e-9)
     ([1.5, 0.0], True)
     """
@@ -79,7 +79,7 @@ class AggregativeTracking(Solver):
         super().check(problem)
         if not isinstance(problem, Aggregative):
             raise TypeError(
-                "AggregativeTracking needs a problem with an aggregate, consensus.problems.Aggregative(value, gradients, "
+                "AggregativeGT needs a problem with an aggregate, consensus.problems.Aggregative(value, gradients, "
                 f"agents, parameters); got {problem}: GradientTracking(step_size) takes one whose agents look for one w"
             )
 

@@ -1,4 +1,4 @@
-from consensus.aggregative.tracking import AggregativeTracking as AggregativeTracking
+from consensus.aggregative.tracking import AggregativeGT as AggregativeGT
 from consensus.compression.beer import BEER as BEER
 from consensus.compression.cgt import CGT as CGT
 from consensus.compression.choco_sgd import ChocoSGD as ChocoSGD

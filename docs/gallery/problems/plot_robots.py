@@ -14,7 +14,7 @@ import numpy as np
 import consensus
 import topologies
 from consensus.problems import Aggregative
-from consensus.solvers import AggregativeTracking
+from consensus.solvers import AggregativeGT
 
 rng = np.random.default_rng(3)
 angles = rng.uniform(-0.6, 2.6, 8)
@@ -35,7 +35,7 @@ paths = []
 result = consensus.solve(
     problem,
     topologies.Static(topologies.ring(8), weights=topologies.lazy(topologies.metropolis)),
-    AggregativeTracking(0.02),
+    AggregativeGT(0.02),
     rounds=500,
     start=start,
     record_every=1,

@@ -10,7 +10,7 @@ import topologies
 from consensus import L1, Box, L2Ball
 from consensus.engines import Processes
 from consensus.problems import Aggregative
-from consensus.solvers import DGD, NIDS, AggregativeTracking, Gossip, GradientTracking
+from consensus.solvers import DGD, NIDS, AggregativeGT, Gossip, GradientTracking
 from consensus.testing import check_solver
 from consensus.testing.threads import Threads
 
@@ -68,7 +68,7 @@ def central(sets):
 
 def test_it_is_its_plain_statement():
     W, alpha, rows = RING.weights(0).toarray(), 0.03, np.arange(AGENTS)
-    first, *found = (state.w for state in states(AggregativeTracking(alpha), problem(SETS), RING, 20))
+    first, *found = (state.w for state in states(AggregativeGT(alpha), problem(SETS), RING, 20))
     x, s = first, contribution(first, rows)
     v = gradients(x, s, rows)[1]
     for w in found:
@@ -85,12 +85,12 @@ def test_it_is_its_plain_statement():
 def test_it_comes_to_the_minimiser_of_all_and_linearly(sets):
     p, wanted = problem(sets), central(sets)
     options = {"record_every": 100, "start": np.zeros(N)}
-    result = consensus.solve(p, RING, AggregativeTracking(0.03), rounds=500, **options)
+    result = consensus.solve(p, RING, AggregativeGT(0.03), rounds=500, **options)
     np.testing.assert_allclose(result.w, wanted, atol=1e-6)
     stationarity, objective = result.history["stationarity"], result.history["objective"]
     assert stationarity[-1] < 1e-12
     assert objective[-1] == pytest.approx(p.objective(wanted), rel=1e-9)
-    first = consensus.solve(p, RING, AggregativeTracking(0.03), rounds=100, **options)
+    first = consensus.solve(p, RING, AggregativeGT(0.03), rounds=100, **options)
     assert stationarity[1] == pytest.approx(p.stationarity(first.w), rel=1e-9)
     assert objective[1] == pytest.approx(p.objective(first.w), rel=1e-13)
     rates = stationarity[2:5] / stationarity[1:4]
@@ -111,23 +111,21 @@ def barycentre():
 
 @pytest.mark.parametrize("kept", [("s", "phi"), ("v", "slope")], ids=str)
 def test_tracking_keeps_its_sums(kept):
-    apart = [
-        getattr(state, kept[0]) - getattr(state, kept[1]) for state in states(AggregativeTracking(0.03), problem(SETS), RING, 9)
-    ]
+    apart = [getattr(state, kept[0]) - getattr(state, kept[1]) for state in states(AggregativeGT(0.03), problem(SETS), RING, 9)]
     assert np.abs(apart[9]).max() > 1e-3
     np.testing.assert_allclose(np.sum(apart, axis=1), 0, atol=1e-13)
 
 
 @pytest.mark.slow
 def test_every_engine_comes_to_the_same_bits():
-    laws = check_solver(AggregativeTracking(0.1), barycentre(), RING, engines=[Processes(2)]).errors
+    laws = check_solver(AggregativeGT(0.1), barycentre(), RING, engines=[Processes(2)]).errors
     assert laws["blocks of agents on threads come to the same bits"] == 0
 
 
 def test_blocks_on_threads_come_to_the_same_history():
     options = {"rounds": 5, "start": np.ones(N), "agent_objectives": True}
     whole, parts = (
-        consensus.solve(problem(SETS), RING, AggregativeTracking(0.03), engine=engine, **options)
+        consensus.solve(problem(SETS), RING, AggregativeGT(0.03), engine=engine, **options)
         for engine in ("stacked", Threads(3))
     )
     assert np.array_equal(whole.w, parts.w)
@@ -138,7 +136,7 @@ def test_blocks_on_threads_come_to_the_same_history():
 def test_functions_without_rows_are_called_for_all():
     plain = Aggregative(*map(everyone, (value, gradients)), AGENTS, N, *map(everyone, (contribution, pullback)), SETS)
     options = {"rounds": 5, "start": np.ones(N)}
-    ours, theirs = (consensus.solve(p, RING, AggregativeTracking(0.03), **options) for p in (problem(SETS), plain))
+    ours, theirs = (consensus.solve(p, RING, AggregativeGT(0.03), **options) for p in (problem(SETS), plain))
     assert np.array_equal(ours.w, theirs.w)
     assert plain.digests() == problem(SETS).digests()
 
@@ -154,15 +152,15 @@ def test_its_gradient_is_the_slope_of_the_objective():
 
 
 def test_gossip_around_it_runs():
-    result = consensus.solve(problem(), RING, Gossip(AggregativeTracking(0.03), 2), rounds=200)
+    result = consensus.solve(problem(), RING, Gossip(AggregativeGT(0.03), 2), rounds=200)
     np.testing.assert_allclose(result.w, central(None), atol=1e-5)
 
 
 @pytest.mark.parametrize("solver", [DGD(0.1), NIDS(0.1), GradientTracking(0.1), Gossip(DGD(0.1), 2), None], ids=str)
 def test_other_solvers_refuse_it_and_what_they_name_works(solver):
-    with pytest.raises(TypeError, match=r"each has its own: take AggregativeTracking\(step_size\)"):
+    with pytest.raises(TypeError, match=r"each has its own: take AggregativeGT\(step_size\)"):
         consensus.solve(problem(), RING, solver, rounds=1)
-    consensus.solve(problem(), RING, AggregativeTracking(0.03), rounds=1)
+    consensus.solve(problem(), RING, AggregativeGT(0.03), rounds=1)
 
 
 @pytest.mark.parametrize(
@@ -186,11 +184,11 @@ def test_other_solvers_refuse_it_and_what_they_name_works(solver):
             lambda: consensus.solve(
                 consensus.Problem.from_functions(lambda w: w[:, 0], lambda w: w, 6, 1),
                 RING,
-                AggregativeTracking(0.03),
+                AggregativeGT(0.03),
                 rounds=1,
             ),
             TypeError,
-            r"AggregativeTracking needs a problem with an aggregate.*GradientTracking\(step_size\) takes one",
+            r"AggregativeGT needs a problem with an aggregate.*GradientTracking\(step_size\) takes one",
         ),
         (
             lambda: consensus.centralized.solve(problem(), consensus.centralized.SynchronousSGD(4, 0.1), rounds=1),

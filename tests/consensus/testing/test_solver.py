@@ -27,7 +27,7 @@ def test_every_solver_is_tried():
     exported = {name for name in solvers.__all__ if isinstance(getattr(solvers, name), type)}
     wanted = {name for name in exported if issubclass(getattr(solvers, name), solvers.Solver)} - {
         "Solver",
-        "AggregativeTracking",
+        "AggregativeGT",
         "TrackingADMM",
     }  # which have problems of their own
     assert wanted == {type(solver).__name__ for solver in SOLVERS.values()} & wanted
