@@ -91,7 +91,7 @@ class BaseProblem(ABC):
         self.rows, self.agents, self.network_size = rows, len(rows), network_size
         self.parameters, self.dtype, self.work = parameters, np.dtype(dtype), Work()
         self.cache = Cache()
-        if isinstance(regularizer, list | tuple):
+        if isinstance(regularizer, list | tuple) and regularizer:
             from consensus.unlike.regularizers import OwnRegularizers
 
             regularizer = OwnRegularizers(regularizer).for_network(network_size).restrict(rows.tolist())
