@@ -217,7 +217,9 @@ def plain_nids(W, alpha, before):
         before, x = x, prox(z)
 
 
-@pytest.mark.parametrize(("solver", "plain"), [(PGEXTRA(0.05), plain_pg_extra), (NIDS(0.05), plain_nids)], ids=str)
+@pytest.mark.parametrize(
+    ("solver", "plain"), [(PGEXTRA(0.05), plain_pg_extra), (NIDS(0.05), plain_nids)], ids=["PGEXTRA", "NIDS"]
+)
 def test_own_regularizers_are_taken_as_in_a_plain_statement(solver, plain):
     first, *found = (state.w for state in states(solver, quadratics(OWN), RING, 15))
     for w, x in zip(found, plain(RING.weights(0).toarray(), 0.05, first), strict=False):
