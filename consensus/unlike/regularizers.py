@@ -105,12 +105,12 @@ class OwnRegularizers(Regularizer):
             )
         return self
 
-    def restrict(self, rows: Sequence[int]) -> Self:
+    def restrict(self, rows: slice | Sequence[int]) -> Self:
         """Return it for the agents of a block.
 
         Parameters
         ----------
-        rows : sequence of int
+        rows : slice or sequence of int
             Their numbers in the network.
 
         Returns
@@ -118,7 +118,8 @@ class OwnRegularizers(Regularizer):
         OwnRegularizers
             With the same regularizers, and these ``rows``.
         """
-        return replace(self, rows=tuple(rows))
+        agents = len(self.regularizers)
+        return replace(self, rows=tuple(int(row) for row in np.arange(agents)[_checks.rows(rows, agents)]))
 
     def refusal(self, who: str, schedule: ScheduleLike) -> str:
         """Return the message by which a solver is refused that takes one regularizer for all.

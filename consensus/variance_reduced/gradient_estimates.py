@@ -39,7 +39,7 @@ class GradientEstimates(Solver):
     def estimated(self, problem: BaseProblem, w: np.ndarray, state: Any) -> Any:  # noqa: ANN401  # methods add fields
         """Return ``state`` with the estimates at ``w``, the iterates of round ``state.round + 1``, and with what they need."""
 
-    def moved(self, w: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
+    def _moved(self, w: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
         """Return where the agents step from ``w`` along their trackers ``y``, before they mix."""
         return w - alpha * y
 
@@ -50,6 +50,6 @@ class GradientEstimates(Solver):
     def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:  # noqa: ANN401
         n, alpha = state.round, value_at(self.step_size, state.round)
         (y,) = network.mix(n, state.ahead)
-        (w,) = network.mix(n, self.moved(state.w, y, alpha))
+        (w,) = network.mix(n, self._moved(state.w, y, alpha))
         after = self.estimated(problem, w, state)
         return after._replace(round=n + 1, w=w, ahead=y + after.v - state.v)

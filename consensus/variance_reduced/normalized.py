@@ -68,7 +68,7 @@ class Normalized(GradientEstimates):
     momentum: float = field(default=0.9, metadata={"least": 0, "below": 1})
     floor: float = field(default=0.0, metadata={"least": 0})
 
-    def moved(self, w: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
+    def _moved(self, w: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
         norms = np.linalg.norm(y, axis=1, keepdims=True)
         least = max(self.floor, float(np.finfo(y.dtype).tiny))  # 0 / 0 is no step
         return np.asarray(w - alpha * (y / np.maximum(norms, least)))

@@ -34,9 +34,9 @@ def test_trackers_have_the_sum_of_the_averages_and_steps_one_length():
         np.testing.assert_allclose(state.ahead.sum(axis=0), state.v.sum(axis=0), rtol=0, atol=1e-12)
     w = np.random.default_rng(0).standard_normal((6, P.parameters))
     y = 10.0 ** np.arange(-3, 3)[:, None] * np.random.default_rng(1).standard_normal(w.shape)
-    steps = solvers.Normalized(0.1).moved(w, y, 0.1) - w
+    steps = solvers.Normalized(0.1)._moved(w, y, 0.1) - w
     np.testing.assert_allclose(np.linalg.norm(steps, axis=1), 0.1, rtol=1e-12)
-    np.testing.assert_array_equal(solvers.Normalized(0.1).moved(w, 0 * y, 0.1), w)
+    np.testing.assert_array_equal(solvers.Normalized(0.1)._moved(w, 0 * y, 0.1), w)
 
 
 def test_under_a_high_floor_it_is_gradient_tracking():

@@ -99,7 +99,10 @@ def test_least_and_largest_curvature_whatever_their_order():
 
 @pytest.mark.parametrize("name", with_slow(SOLVERS, *OTHERWISE))
 def test_every_solver_runs_as_on_dense_features_or_is_refused(name):
-    network = topologies.complete(4) if name == "attacked" else RING
+    network = {
+        "attacked": topologies.complete(4),
+        "DAPG": topologies.Static(RING, weights=topologies.lazy(topologies.metropolis)),
+    }.get(name, RING)
     sparse, dense = problem(X), problem(D)
     try:
         right = consensus.solve(dense, network, SOLVERS[name], rounds=5, record_every=5)

@@ -12,7 +12,7 @@ import consensus
 import topologies
 from consensus import directions
 from consensus.checkpoints import checkpoint
-from consensus.directions import Adam, AdamW, Clip, Momentum, Muon
+from consensus.directions import AccumAdam, Adam, AdamW, Clip, Momentum, Muon
 from consensus.engines import Processes
 from consensus.robust import NNA
 from consensus.solvers import DGD, KGT, SGP, Gossip, GradientTracking, PowerGossip, QGDSGDm
@@ -30,6 +30,7 @@ DIRECTIONS = [
     Clip(0.3, AdamW()),
     Muon(),
     Clip(1.0, Muon(weight_decay=DECAY, others=AdamW(weight_decay=DECAY), others_step=0.3)),
+    AccumAdam(window=2, weight_decay=DECAY),
 ]
 SOLVERS = [
     DGD(0.01, 3),

@@ -22,7 +22,7 @@ def test_it_keeps_the_contract(r):
 def test_every_regularizer_is_tried():
     exported = [getattr(regularizers, name) for name in regularizers.__all__]
     made = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Regularizer) and not isabstract(kind)}
-    assert made == {type(r) for r in ALL.values()}
+    assert made - {regularizers.OwnRegularizers} == {type(r) for r in ALL.values()}  # it takes stacks of all agents alone
 
 
 def wrong(base, **members):
