@@ -186,7 +186,7 @@ SPECIAL = {
     },
     "consensus.problems.ZerothOrder": {"value": "lambda w: (w**2).sum(axis=1)", "parameters": "4", "radius": "0.1"},
     "consensus.problems.UnlikeProblem": {"costs": "[(lambda w: (w**2).sum(), lambda w: 2 * w)] * 4"},
-    "consensus.Problem.from_agents": {"costs": "[(lambda w: (w**2).sum(), lambda w: 2 * w)] * 4"},
+    "consensus.Problem.from_agents": {"costs": "[cp.sum_squares(cp.Variable(4) - 1)] * 4"},
     "consensus.regularizers.OwnRegularizers": {"regularizers": "[consensus.L1(0.1)] * 4", "rows": "[0, 1, 2, 3]"},
     "consensus.regularizers.OwnRegularizers.refusal": {"who": "'DGD'"},
     "consensus.solvers.Personalized": {"weights": "topologies.metropolis(good.graph())", "l": "0.5"},
