@@ -32,6 +32,7 @@ def test_trackers_have_the_sum_of_the_gradients_at_every_round():
         np.testing.assert_allclose(y.sum(axis=0), P.average_gradient(W @ one.w).sum(axis=0), rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.0, 0.5, 0.8])
 def test_it_rests_where_descent_with_a_shorter_step_does(mu):
     p = problem("squared", consensus.L2(0.1))

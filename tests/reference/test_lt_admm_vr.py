@@ -14,6 +14,7 @@ from consensus.solvers import LTADMMVR
 W = LAZY.weights(0).toarray()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [MLP, consensus.Linear(4)], ids=["MLP", "Linear"])
 def test_it_follows_its_equation(model):
     p, rule, gamma, K = curved(model), Minibatches(4, 3), 0.05, 3

@@ -59,6 +59,7 @@ direction = {{kind = "Clip", norm = 1.0, direction = {{kind = "AdamW", betas = [
         run(config(tmp_path, text.replace("gamma", "gama")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", with_slow([None, 0, 5], None, 0))
 def test_one_seed_is_that_of_the_split_the_shards_the_graphs_and_the_start(tmp_path, seed):
     text = TEXT.replace("seed = 3", "" if seed is None else f"seed = {seed}").replace('"sorted"', '"iid"')

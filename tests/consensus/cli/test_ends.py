@@ -48,6 +48,7 @@ def test_every_solver_is_checked_before_the_first_runs(tmp_path, monkeypatch):
     assert not list((tmp_path / "out").iterdir())
 
 
+@pytest.mark.slow
 def test_a_stop_rule_and_the_best_point_are_settings_of_a_run(tmp_path):
     text = TEXT.replace("seed = 3", 'seed = 3\nstop = "objective < 0.46"\nkeep = "test_error"')
     results = run(config(tmp_path, text))

@@ -418,6 +418,7 @@ def test_intervals_cover_as_often_as_they_say():
     assert 0.94 < share < 0.96, share
 
 
+@pytest.mark.slow
 def test_a_level_may_be_any_real_number():
     found = Fit("gaussian", ("intercept", "age"), np.ones(2), np.eye(2), "model", 1.0, -3.0, 20, 4)
     half = found.summary(Fraction(1, 2))

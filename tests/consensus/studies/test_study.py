@@ -184,6 +184,7 @@ def test_bad_input_is_named_before_any_work(tmp_path, changed, error, text):
     assert not list((tmp_path / "new").glob("runs/*"))
 
 
+@pytest.mark.slow
 def test_a_case_that_cannot_be_sent_to_workers_is_named(tmp_path):
     lock = threading.Lock()
 
