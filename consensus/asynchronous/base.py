@@ -56,6 +56,9 @@ class AsynchronousSolver(SolverDefaults, ABC):
         Whether the mailbox has the sums of all messages that arrived since the last wake, instead of the newest ones.
     tolerates_loss : bool
         Whether messages may be lost.
+    divides : bool
+        Whether a state is divided by masses, which must not go back to older ones: agents of :class:`consensus.peers.Peers`
+        that have a checkpoint write it at each wake, before they send, so that none is sent again after a restart.
     pairs : bool
         Whether a wake is an event of two agents: the mailbox has the state of a random neighbour, the partner, in place of
         messages, field by field as messages name it (``w`` among them), and the partner takes what is sent. On workers these
@@ -94,6 +97,7 @@ class AsynchronousSolver(SolverDefaults, ABC):
     exchanges_a_round = 1
     adds = False
     tolerates_loss = True
+    divides = False
     pairs = False
 
     def __post_init__(self) -> None:

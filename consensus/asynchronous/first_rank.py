@@ -1,4 +1,4 @@
-"""The first MPI rank's part of a run without rounds: it asks, records and ends the run."""
+"""What the first MPI rank does in a run without rounds: it asks, records and ends the run; and what the others answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consensus.asynchronous.post import ANSWER, COUNT, ORDER, Incoming, Outgoing
-from consensus.asynchronous.rank import ANSWERS, ENDS, AgentsOfRank
+from consensus.asynchronous.rank import AgentsOfRank
 from consensus.asynchronous.tally import Seen, Tally
 from consensus.engines.ranks import Ranks
 from consensus.errors import WorkerError
@@ -17,6 +17,8 @@ from consensus.workers import waiting
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Comm
+
+ANSWERS, ENDS = 1, 2  # what the first rank orders
 
 
 class FirstRank:
@@ -124,7 +126,38 @@ class FirstRank:
     def _tell(self, order: int, again: bool = False) -> None:
         """Send an order to all, or again to those whose last message is still on its way."""
         self._order, self._untold = order, self._untold if again else set(self._orders)
-        for rank in [rank for rank in self._untold if self._orders[rank].free]:
-            self._orders[rank].buffer[0] = order
-            self._orders[rank].send()
-            self._untold.remove(rank)
+        self._untold -= {rank for rank in self._untold if self._orders[rank].offer(np.array([order]))}
+
+
+class OtherRank:
+    """Tells the first rank how often the agents of another one woke, and all of them if it asks.
+
+    Parameters
+    ----------
+    agents : AgentsOfRank
+        The agents of this rank.
+    communicator : mpi4py.MPI.Comm
+        The ranks.
+
+    Attributes
+    ----------
+    outgoing, incoming : list
+        Messages to and from the first rank.
+    """
+
+    def __init__(self, agents: AgentsOfRank, communicator: Comm) -> None:
+        self._agents, self._order = agents, np.zeros(1, int)
+        self._count = Outgoing(communicator, 0, COUNT, np.zeros(1, int))
+        self._answer = Outgoing(communicator, 0, ANSWER, np.zeros_like(agents.report))
+        self._orders = Incoming(communicator, 0, ORDER, self._order)
+        self.outgoing, self.incoming = [self._count, self._answer], [self._orders]
+
+    def look(self) -> bool:
+        """Do what the first rank orders; return whether it says that the run ends."""
+        if self._orders.take() and self._order[0] == ENDS:
+            return True
+        self._count.offer(self._agents.report["wakes"].sum())
+        if self._order[0] == ANSWERS and self._answer.free:
+            self._answer.offer(self._agents.answer())
+            self._order[0] = 0
+        return False

@@ -1,10 +1,10 @@
-"""Messages between MPI ranks that never wait for each other: one on its way at a time, from one buffer to another."""
+"""Messages between ranks that never wait for each other, and how MPI carries them: one on its way at a time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -19,6 +19,71 @@ MAIL, COUNT, ORDER, ANSWER = 1906, 1907, 1908, 1909  # tags
 _ROUND_TRIPS = 8
 
 
+class Departures(Protocol):
+    """Messages to one rank, of which the newest counts."""
+
+    def offer(self, rows: np.ndarray) -> bool:
+        """Send rows without waiting, or let the receiver have newer ones later; return False if a message is left out for it.
+
+        Parameters
+        ----------
+        rows : ndarray
+            The message.
+
+        Returns
+        -------
+        bool
+            Whether no message is lost by it.
+        """
+        ...
+
+
+class Arrivals(Protocol):
+    """Messages from one rank, of which the newest counts."""
+
+    def take(self) -> bool:
+        """Return whether a message has arrived since the last call; it is in its target then."""
+        ...
+
+
+class Post(Protocol):
+    """What carries the newest messages of agents between ranks: the part in which MPI and peers differ."""
+
+    def departures(self, rank: int, like: np.ndarray) -> Departures:
+        """Return where messages to a rank go, which have the dtype and length of ``like``."""
+        ...
+
+    def arrivals(self, rank: int, target: np.ndarray) -> Arrivals:
+        """Return where messages from a rank come from; they are written to ``target``, which is contiguous."""
+        ...
+
+    def pause(self) -> None:
+        """Wait for a moment, because nothing has arrived."""
+        ...
+
+
+class MPIPost:
+    """The mail of MPI ranks.
+
+    Parameters
+    ----------
+    communicator : mpi4py.MPI.Comm
+        The ranks.
+    """
+
+    def __init__(self, communicator: Comm) -> None:
+        self._communicator = communicator
+
+    def departures(self, rank: int, like: np.ndarray) -> Outgoing:
+        return Outgoing(self._communicator, rank, MAIL, like)
+
+    def arrivals(self, rank: int, target: np.ndarray) -> Incoming:
+        return Incoming(self._communicator, rank, MAIL, target)
+
+    def pause(self) -> None:
+        waiting.Wait(yields=1).pause()  # where ranks share a core, others have their turn
+
+
 class Outgoing:
     """The messages of one tag to one rank: the next one can be sent when the receiver has begun to take the last.
 
@@ -31,11 +96,11 @@ class Outgoing:
     rank, tag : int
         The receiver, and the tag.
     buffer : ndarray
-        Contiguous; what is sent, to be written while :attr:`free`.
+        Contiguous; of the messages' dtype and length.
     """
 
     def __init__(self, communicator: Comm, rank: int, tag: int, buffer: np.ndarray) -> None:
-        self.rank, self.buffer = rank, buffer
+        self.rank, self._buffer = rank, buffer
         self._request = cast("Prequest", communicator.Ssend_init(buffer.view(np.uint8), rank, tag))
 
     @property
@@ -43,9 +108,24 @@ class Outgoing:
         """True if no message is on its way."""
         return self._request.Test()
 
-    def send(self) -> None:
-        """Send the buffer."""
+    def offer(self, rows: np.ndarray) -> bool:
+        """Send rows if no message is on its way; return whether they are sent.
+
+        Parameters
+        ----------
+        rows : ndarray
+            What fits into the buffer.
+
+        Returns
+        -------
+        bool
+            Whether they are.
+        """
+        if not self.free:
+            return False
+        self._buffer[...] = rows
         self._request.Start()
+        return True
 
     def close(self) -> None:
         """Free the request."""

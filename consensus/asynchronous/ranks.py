@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 from consensus._arrays.parallel import one_blas_thread
 from consensus.asynchronous.arcs import arcs_of
 from consensus.asynchronous.base import AsynchronousSolver
-from consensus.asynchronous.first_rank import FirstRank
+from consensus.asynchronous.first_rank import FirstRank, OtherRank
+from consensus.asynchronous.post import MPIPost, end, seconds_ahead
 from consensus.asynchronous.rank import AgentsOfRank
 from consensus.asynchronous.tally import Tally, check_newest, check_wakes
 from consensus.engines import MPI, Begin
@@ -125,25 +126,29 @@ class AsyncMPI(MPI):
         observer: Observer,
         blocks: list[slice],
     ) -> str | None:
-        arcs, ranks = arcs_of(*solver.matrices(schedule), dtype=problem.dtype), self.ranks
-        own = AgentsOfRank(problem, solver, arcs, blocks, ranks, self.communicator, start)
+        arcs, ranks, rows = arcs_of(*solver.matrices(schedule), dtype=problem.dtype), self.ranks, blocks[self.rank]
+        post = MPIPost(self.communicator)
+        own = AgentsOfRank(problem.restrict(rows), solver, arcs, blocks, ranks, post, start[rows].copy())
         reports = own.answer()
         packed = reports.view(np.uint8).reshape(len(reports), -1)
         everyone = ranks.allgather_rows(packed, np.array([block.stop - block.start for block in blocks])).view(reports.dtype)
         first = None
+        part: FirstRank | OtherRank
         if self.root:
             tally = Tally(arcs, own.messages)
-            first = FirstRank(own, everyone[:, 0], blocks, ranks, self.communicator, tally, observer, rounds)
+            part = first = FirstRank(own, everyone[:, 0], blocks, ranks, self.communicator, tally, observer, rounds)
+        else:
+            part = OtherRank(own, self.communicator)
         over = ranks.broadcast(first.record(0.0) if first else None)
-        own.begin()
+        began = time.monotonic() if self.root else 0.0
+        own.begin(seconds_ahead(ranks) - ranks.broadcast(began))  # zero on all ranks when the first one calls this
         while not over:
             own.sweep()
-            if first:
-                over = first.look()
-            else:
-                over = own.obey()
+            over = part.look()
+            if first is None:
                 observer.tick(int(own.report["wakes"].min()))
-        own.end([*first.outgoing] if first else [], [*first.incoming] if first else [])
+        outgoing, incoming = own.boxes
+        end(ranks, self.communicator, [*outgoing, *part.outgoing], [*incoming, *part.incoming])
         history, latest, reason = ranks.broadcast((observer.history, observer.latest, first.reason) if first else None)
         if first is None and latest is not None:
             observer.recorder.history = history

@@ -89,6 +89,7 @@ class RASGP(AsynchronousSolver):
 
     needs = Needs(regularizer="smooth", mixing="column stochastic", wakes=True)
     sends = "sum of x, sum of y, k"
+    divides = True
 
     def init(self, problem: BaseProblem, arcs: Arcs, w: np.ndarray) -> tuple[RASGPState, RASGPMessage]:
         agents, places = arcs.sources.shape

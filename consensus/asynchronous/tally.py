@@ -75,10 +75,10 @@ class Tally:
         size = self._size * w.itemsize
         along = wakes[self._sources] if along is None else along
         sent = int(along.sum())
-        traffic = np.zeros(len(w), int)
+        traffic = np.zeros(len(wakes), int)
         np.add.at(traffic, self._sources, along * size)
         np.add.at(traffic, self._targets, along * size)
         counts: dict[str, Any] = {"exchanges": round, "messages": sent, "floats": sent * self._size, "bytes": sent * size}
         counts |= dict(zip(WORK, work.tolist(), strict=True)) | {"traffic": traffic}
-        report = np.column_stack([np.full(len(w), seconds), wakes, stale, lost])
+        report = np.column_stack([np.full(len(wakes), seconds), wakes, stale, lost])
         return Gathered(round, w, report, counts, seconds)

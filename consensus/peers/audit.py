@@ -8,8 +8,10 @@ import threading
 from pathlib import Path
 
 from consensus.engines.transport import COLLECTED, MIXED, UNEVEN
+from consensus.peers.newest import NEWEST
 
-KINDS = {MIXED: "rows", UNEVEN: "encoded rows", COLLECTED: "collected"}  # to neighbours; to all, hop by hop
+# To neighbours; to all, hop by hop; and to neighbours by solvers without rounds.
+KINDS = {MIXED: "rows", UNEVEN: "encoded rows", COLLECTED: "collected", NEWEST: "newest rows"}
 
 
 class Audit:

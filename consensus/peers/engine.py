@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from consensus import _checks
 from consensus._arrays.files import Hold
+from consensus.asynchronous.base import AsynchronousSolver
 from consensus.checkpoints.best import from_state
 from consensus.checkpoints.checkpoint import Checkpoint, check_fits, read, write
 from consensus.checkpoints.storage import history_of
@@ -27,10 +28,10 @@ from consensus.engines.rank_engine import AllRanks, RankEngine
 from consensus.engines.ranks import agree
 from consensus.engines.rounds import run_rounds
 from consensus.engines.states import Begin
-from consensus.errors import DivergenceError, LocalSolveError
+from consensus.errors import DivergenceError, LocalSolveError, WorkerError
 from consensus.observe import Gathered, Observer
 from consensus.observe.gather import total
-from consensus.peers import epochs
+from consensus.peers import epochs, wakes
 from consensus.peers.audit import Audit
 from consensus.peers.epochs import ENDED, Epochs
 from consensus.peers.link import LOG
@@ -39,6 +40,8 @@ from consensus.peers.network import PeerNetwork
 from consensus.peers.ranks import Here, PeerRanks, RunOver
 from consensus.peers.roster import Roster
 from consensus.peers.service import Service
+from consensus.peers.wakes import OVER, RESUMED, Wakes
+from consensus.solvers.needs import needs_of
 from consensus.workers.blocks import blocks_of
 from topologies.schedules import ScheduleLike, Static
 
@@ -47,7 +50,7 @@ S = TypeVar("S", bound=Solver)
 _DAY = 86400.0
 _LINGER = 60.0  # seconds for which a peer that has ended serves its neighbours
 _MARK = "peers."  # of what is the engine's own in a checkpoint:
-_SENT, _TAKEN, _RESUMED, _REASON = "peers.sent", "peers.taken", "peers.resumed", "peers.reason"
+_SENT, _TAKEN, _RESUMED, _REASON = "peers.sent", "peers.taken", RESUMED, "peers.reason"
 _OWN, _BEFORE, _BEFORE_SECONDS = "peers.own.", "peers.before.", "peers.seconds before"
 _ROUNDS = 8  # whose edges are looked at before the first
 TRAFFIC = ("waited", "resent", "bytes_on_wire")
@@ -82,9 +85,11 @@ class Peers(RankEngine):
     both ends: who has not the certificate in the file is refused. Nothing that arrives is unpickled, and nothing is sent but
     along edges: what all peers must have passes from neighbour to neighbour. The bits are those of :class:`Stacked`.
 
-    When a link breaks or a peer is gone, the others wait, say for whom and since when, and go on when it is back: with a
-    ``checkpoint=`` in :func:`consensus.solve` also after its process was killed and started again, by the same command. See
-    ``docs/peers.md``. Needs gRPC: ``pip install 'consensus-opt[peers]'``.
+    A solver without rounds, as :class:`consensus.asynchronous.ASYSONATA`, waits for nobody: each peer wakes at its own pace,
+    by the newest messages that have arrived, and who was killed comes back to its own checkpoint. With rounds, when a link
+    breaks or a peer is gone, the others wait, say for whom and since when, and go on when it is back: with a ``checkpoint=`` in
+    :func:`consensus.solve` also after its process was killed and started again, by the same command. See ``docs/peers.md``.
+    Needs gRPC: ``pip install 'consensus-opt[peers]'``.
 
     Parameters
     ----------
@@ -135,6 +140,8 @@ class Peers(RankEngine):
     'all 5 rounds done'
     """
 
+    without_rounds = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -150,6 +157,7 @@ class Peers(RankEngine):
         self.ranks: PeerRanks = PeerRanks(self.here, self.roster, self.timeout)
         self.network: Static = self.roster.network()
         self.began: dict[str, int] = {}  # by neighbour the number of the last message before the rounds
+        self.offered = 0  # newest messages, of solvers without rounds
         self._loaded = self._met = False
         self._given: Solver | None = None  # the solver, as the user gave it
         self._epochs: Epochs | None = None
@@ -229,7 +237,9 @@ class Peers(RankEngine):
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
         with self.agreed():
             self._check_edges(network)
-            if self.roster.leaves:
+            if needs_of(solver).wakes:
+                wakes.check(cast(AsynchronousSolver, solver), self.roster)
+            elif self.roster.leaves:
                 epochs.check(problem, solver, network, self.roster)
                 if self._epochs is not None:
                     raise ValueError(
@@ -278,6 +288,8 @@ class Peers(RankEngine):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         everyone = self.ranks.allgather(sorted(offers))
         common = set.intersection(*(set(own) for own in everyone))
+        if self._given is not None and needs_of(self._given).wakes:
+            common = {max(offers)}  # messages have running sums: whatever wakes they come from fit together
         if latest is None and not common:
             rounds = "; ".join(f"{name}: {own}" for name, own in zip(self.roster.names, everyone, strict=True))
             raise ValueError(f"resume must be checkpoints of one round at all peers; the rounds of those there are {rounds}")
@@ -291,6 +303,8 @@ class Peers(RankEngine):
     ) -> str | None:
         rows = self.rows(problem.network_size)
         problem = problem.restrict(rows if problem.agents == problem.network_size else slice(0, problem.agents))
+        if needs_of(solver).wakes:
+            return self._run_of_wakes(problem, schedule, cast(AsynchronousSolver, solver), begin, rounds, observer)
         if self.roster.leaves:
             return self._run_of_epochs(problem, solver, begin.block(rows), rounds, observer)
         network = PeerNetwork(schedule, rows, problem.dtype, False, self.ranks, blocks_of(self.size, self.size))
@@ -331,6 +345,56 @@ class Peers(RankEngine):
             raise
         self._add_columns(observer, run.numbers, run.columns())
         return reason
+
+    def _run_of_wakes(
+        self,
+        problem: Problem,
+        schedule: ScheduleLike,
+        solver: AsynchronousSolver,
+        begin: Begin,
+        rounds: int,
+        observer: Observer,
+    ) -> str | None:
+        """Run without rounds: see :mod:`consensus.peers.wakes`."""
+        with self.agreed():
+            wakes.check_stops(solver, observer.stopper)
+        gather, run = AllPeers(self, np.ones(self.size, np.int64)), None
+        observer.attach(problem.restrict(slice(0, problem.agents)), gather)
+        try:
+            run = Wakes(self, cast(Any, problem), schedule, solver, begin, rounds, observer, gather)
+            if self._again:
+                self._rejoin(run, solver, observer)
+            reason = run.run()
+        except BaseException as error:
+            self._stopped(error, f"after {observer.round} rounds")
+            raise
+        finally:
+            if run is not None:
+                run.post.close()
+            self.ranks.leave("after its wakes")
+        self._add_columns(observer, run.numbers)
+        return reason
+
+    def _rejoin(self, run: Wakes, solver: AsynchronousSolver, observer: Observer) -> None:
+        """Let this peer, which was started again, go on from its checkpoint; without one, from the start."""
+        saver, name = observer.saver, type(solver).__name__
+        found = None if saver is None else _read(saver.path)
+        if saver is not None and found is not None:
+            check_fits(saver.path, _plain(found), saver.fingerprint, observer.due.rounds)
+            run.restore(found.fields, bool(found.counts.get(OVER)))
+            LOG.info("%s comes back to its round %d", self.here.name, found.round)
+        elif solver.divides and saver is None:
+            raise ValueError(
+                f"{name} has masses that ended with the process of {self.here.name}, which cannot come back without "
+                "checkpoint=: end all peers, and start the run again"
+            )
+        if not run.over and any(link.acknowledged > link.sent for link in self.here.links.values()):
+            raise WorkerError(
+                f"{self.here.name} was started again at the end of the run, without the checkpoint of its last wake, which the "
+                "others have measured: end all peers, and start them again"
+            )
+        for link in self.here.links.values():
+            link.detach(link.stream, f"{self.here.name} was started again")  # the next stream begins with the newest message
 
     def _add_columns(
         self, observer: Observer, numbers: dict[int, tuple[float, ...]], more: dict[str, np.ndarray] | None = None

@@ -17,6 +17,7 @@ import consensus
 from consensus.engines.transport import UNEVEN
 from consensus.peers.audit import KINDS, Audit
 from consensus.peers.messages_pb2 import Ack, Frame, Hello, Message, Note, Word, Words
+from consensus.peers.newest import NEWEST, Newest, Packet
 
 LOG = logging.getLogger("consensus")
 PART = 1 << 20  # bytes of a payload at most
@@ -103,6 +104,7 @@ class Link:
         self.told: dict[int, int] = {}  # the version of each peer's word that the other end was told by this stream
         self.drops = (0, 0)  # what this end never needs again
         self.forgets: int | None = None  # the number above which this end needs nothing again that it has taken
+        self.newest = Newest()  # messages beside these, of solvers without rounds
 
     # What the stream calls.
 
@@ -134,12 +136,18 @@ class Link:
         yield self._framed(hello=self._hello())
         while True:
             with self.owner.lock:
-                while self.stream == stream and not self._control and not (self.greeted and self._outbox):
+                while self.stream == stream and not self._control and not (self.greeted and self._waits):
                     self._out.wait()
                 if self.stream != stream:
                     return
                 if self._control:
                     frame = self._control.popleft()
+                elif self.newest.waits:  # before others, which the other end may take only when it has heard this
+                    packet, first = self.newest.next()
+                    frame = packet.frame
+                    self.resent += not first
+                    if first:
+                        self.owner.audit.write("sent", self.name, NEWEST, *packet[2:])
                 else:
                     number, frame = self._outbox.popleft()
                     self.resent += number <= self._gone
@@ -148,7 +156,9 @@ class Link:
             yield frame
 
     def arrived(self, stream: int, data: bytes) -> None:
-        """Take a frame; :class:`Refused` says what is wrong with it."""
+        """Take a frame, unless its stream has ended; :class:`Refused` says what is wrong with it."""
+        if stream != self.stream:
+            return
         try:
             frame = Frame.FromString(data)
         except Exception as error:
@@ -179,23 +189,7 @@ class Link:
 
     def send(self, kind: int, round: int, rows: np.ndarray) -> None:
         """Send an array, whenever the other end can be reached."""
-        rows = np.ascontiguousarray(rows)
-        rows = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
-        content, shape = rows.reshape(-1).view(np.uint8).data, rows.shape
-        for part in range(max(1, -(-len(content) // PART))):
-            payload, frame = bytes(content[part * PART : (part + 1) * PART]), Frame()
-            message, digest = frame.message, hashlib.sha256(payload).digest()
-            message.run, message.sender, message.sequence = self.owner.run, self.owner.name, self.sent + 1
-            message.epoch, message.round, message.kind, message.part, message.dtype = (
-                self.epoch,
-                round,
-                kind,
-                part,
-                rows.dtype.str,
-            )
-            message.shape.extend(shape)
-            message.payload, message.sha256 = payload, digest
-            data: bytes = frame.SerializeToString()
+        for part, size, digest, data in self._messages(kind, round, rows, self.sent + 1):
             with self.owner.lock:
                 self.sent += 1
                 if not self._dropped[0] < self.sent <= self._dropped[1]:  # as it may be, after a restart
@@ -203,7 +197,40 @@ class Link:
                 if self.greeted and self.sent > self.acknowledged:
                     self._outbox.append((self.sent, data))
                     self._out.notify_all()
-            self.owner.audit.write("sent", self.name, kind, round, part, len(payload), digest)
+            self.owner.audit.write("sent", self.name, kind, round, part, size, digest)
+
+    def offer(self, number: int, round: int, rows: np.ndarray) -> bool:
+        """Send the newest message, of this number, when it can leave; return False if the one before it has not left yet."""
+        packets = [
+            Packet(data, number, round, part, size, digest)
+            for part, size, digest, data in self._messages(NEWEST, round, rows, number, 0)
+        ]
+        with self.owner.lock:
+            left = self.newest.put(packets)
+            self._out.notify_all()
+            return left
+
+    @property
+    def _waits(self) -> bool:
+        """Whether there is something to send."""
+        return bool(self._outbox) or self.newest.waits
+
+    def _messages(
+        self, kind: int, round: int, rows: np.ndarray, first: int, step: int = 1
+    ) -> Iterator[tuple[int, int, bytes, bytes]]:
+        """Yield the parts of an array: their sizes, digests and frames; they have numbers from the ``first`` on."""
+        rows = np.ascontiguousarray(rows)
+        rows = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
+        content, shape = rows.reshape(-1).view(np.uint8).data, rows.shape
+        for part in range(max(1, -(-len(content) // PART))):
+            payload, frame = bytes(content[part * PART : (part + 1) * PART]), Frame()
+            message, digest = frame.message, hashlib.sha256(payload).digest()
+            message.run, message.sender, message.sequence = self.owner.run, self.owner.name, first + step * part
+            message.epoch, message.round, message.kind, message.part = self.epoch, round, kind, part
+            message.dtype = rows.dtype.str
+            message.shape.extend(shape)
+            message.payload, message.sha256 = payload, digest
+            yield part, len(payload), digest, frame.SerializeToString()
 
     def next(self) -> Part | None:
         """Return the next message that arrived, None if there is none yet; ``LookupError`` if messages before it are lost."""
@@ -350,6 +377,9 @@ class Link:
             again = bool(self.process) and hello.process != self.process
             if again:
                 LOG.info("%s: %s was started again", self.owner.name, self.name)
+            if hello.process != self.process:
+                self.newest.begin()
+            self.newest.again()
             self.process, self.greeted, self.since, self.why = hello.process, True, time.time(), ""
             self.state, self.said = Note.GOES_ON, ""
             self.skew = hello.time - time.time()
@@ -395,6 +425,9 @@ class Link:
         if hashlib.sha256(payload).digest() != message.sha256:
             raise Refused("a message with a wrong SHA-256")
         part = Part(message.sequence, message.kind, message.round, message.part, message.dtype, whole, payload)
+        if part.kind == NEWEST:
+            self._take_newest(stream, part, message.sha256)
+            return
         with self.owner.lock:
             while (inbox := self._inbox_of(message.epoch)) and inbox.size > _WINDOW and self.stream == stream:
                 self._room.wait()
@@ -407,6 +440,15 @@ class Link:
                 self.acknowledge()
             self.owner.changed.notify_all()
         self.owner.audit.write("received", self.name, part.kind, part.round, part.part, size, message.sha256)
+
+    def _take_newest(self, stream: int, part: Part, digest: bytes) -> None:
+        with self.owner.lock:
+            if self.stream != stream:
+                return
+            if wrong := self.newest.arrived(part.sequence, part.part, part.whole, part.payload):
+                raise Refused(wrong)
+            self.owner.changed.notify_all()
+        self.owner.audit.write("received", self.name, part.kind, part.round, part.part, len(part.payload), digest)
 
     def _inbox_of(self, epoch: int) -> Inbox | None:
         """Return where messages of an epoch go: the present one's, or those of the latest that the other end came to."""

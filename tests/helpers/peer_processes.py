@@ -42,9 +42,9 @@ OWNER = textwrap.dedent("""
 class Owners:
     """Processes of four peers in one folder."""
 
-    def __init__(self, folder, rounds, pause, lost="wait"):
+    def __init__(self, folder, rounds, pause, lost="wait", script=OWNER):
         self.folder, self.path = folder, written(folder, lost=lost, grace=5.0)
-        (folder / "owner.py").write_text(OWNER)
+        (folder / "owner.py").write_text(script)
         self._settings = [str(rounds), str(pause), lost]
         self.processes = {name: self.start(name) for name in NAMES}
 

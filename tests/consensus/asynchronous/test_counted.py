@@ -12,7 +12,7 @@ from unlike_quadratics import AGENTS, GRAPH, QUADRATICS, STEPS, B, H, L, asy_son
 
 import consensus
 import topologies
-from consensus.asynchronous import ADPSGD, ASYSONATA, AsyncProcesses, Simulated, processes, rank, waking
+from consensus.asynchronous import ADPSGD, ASYSONATA, AsyncProcesses, Simulated, post, processes, rank, waking
 from consensus.asynchronous.arcs import arcs_of
 from consensus.asynchronous.board import Board
 from consensus.asynchronous.partner import Partner
@@ -191,14 +191,15 @@ def of_rank(blocks, free=True, graph=LINES, whole=None):
     start = np.zeros((4, whole.parameters))
     ranks = SimpleNamespace(me=0, size=len(blocks), exchange=lambda *_: None, broadcast=lambda mine: mine)
     ranks.allgather_rows = lambda rows, sizes: np.zeros((sizes.sum(), *rows.shape[1:]))
-    return rank.AgentsOfRank(whole, ASYSONATA(FullLinearization(80.0), 0.1), arcs(graph), blocks, ranks, Line(free), start)
+    solver, mail = ASYSONATA(FullLinearization(80.0), 0.1), post.MPIPost(Line(free))
+    return rank.AgentsOfRank(whole.restrict(blocks[0]), solver, arcs(graph), blocks, ranks, mail, start[blocks[0]])
 
 
 @pytest.mark.parametrize(("free", "lost"), [(False, [[2, 1], [4, 2]]), (True, [[0, 0], [0, 0]])])
 def test_a_rank_that_takes_nothing_loses_a_message_along_each_arc(free, lost, monkeypatch):
     own = of_rank([slice(0, 2), slice(2, 4)], free)
-    monkeypatch.setattr(rank.waiting.Wait, "pause", lambda self: 0.0)
-    own.begin()
+    monkeypatch.setattr(post.waiting.Wait, "pause", lambda self: 0.0)
+    own.begin(0.0)
     for expected in lost:
         own.sweep()
         assert own.report["lost"].tolist() == expected  # agent 0 sends to 2 and 3, agent 1 to 2
@@ -207,7 +208,7 @@ def test_a_rank_that_takes_nothing_loses_a_message_along_each_arc(free, lost, mo
 def test_an_age_is_that_of_a_message_since_the_last_report():
     own, clock = of_rank([slice(0, 4)]), SimpleNamespace(now=0.0)
     own.now = lambda: clock.now
-    own.begin()
+    own.begin(0.0)
     assert own._unused.any()  # agents with fewer neighbours than others have empty places, which have no age
     clock.now = 100.0
     own.sweep()
