@@ -147,9 +147,9 @@ class Wakes:
         self.post.now = self.agents.now
         self._tally = Tally(arcs, self.agents.messages)
         self.done, self.over, self._resumed = 0, rounds == 0, begin.resumed
-        fields = [("round", "i8"), ("seconds", "f8"), ("traffic", "f8", (3,))]
-        self._kept: list[np.ndarray] = []  # what is to be measured
-        self._kinds = np.dtype([*fields, *((name, self.agents.report.dtype[name]) for name in self.agents.report.dtype.names)])
+        self._kinds: dict[str, Any] = {"round": "i8", "seconds": "f8", "traffic": ("f8", 3)}
+        self._kinds |= {name: self.agents.report.dtype[name] for name in self.agents.report.dtype.names or ()}
+        self._kept: list[Any] = []  # records of these, which are to be measured
         self._low, self._since, self._said = -1, time.monotonic(), 0
         self._before, self._work = 0.0, np.zeros(len(WORK))  # seconds and work of this peer's processes before
         if begin.resumed:
@@ -171,8 +171,8 @@ class Wakes:
         self._work = fields["work"][0] - agents.work()
         self._kept = []
         if "kept.round" in fields:
-            kept = np.zeros(fields["kept.round"].shape[1], self._kinds)
-            for name in self._kinds.names or ():
+            kept = np.zeros(fields["kept.round"].shape[1], [*self._kinds.items()])
+            for name in self._kinds:
                 kept[name] = fields[f"kept.{name}"][0]
             self._kept = [row for row in kept if over or row["round"] < self.rounds]
 
@@ -220,11 +220,11 @@ class Wakes:
         if self._saver and (due or self.over):
             self._save()
 
-    def _row(self, round: int) -> np.ndarray:
-        row = np.zeros(1, self._kinds)
+    def _row(self, round: int) -> Any:  # noqa: ANN401  # a record
+        row = np.zeros(1, [*self._kinds.items()])
         row["round"], row["seconds"], row["traffic"] = round, self.agents.now() if round else 0.0, self.engine.traffic()
         answer = self.agents.answer()
-        for name in answer.dtype.names:
+        for name in answer.dtype.names or ():
             row[name] = answer[name]
         row["work"] += self._work
         return row[0]
@@ -237,8 +237,8 @@ class Wakes:
         fields |= {f"report.{name}": agents.report[name] for name in ("wakes", "stale", "lost")}
         fields["work"] = (agents.work() + self._work)[None]
         if self._kept:
-            kept = np.array(self._kept, self._kinds)
-            fields |= {f"kept.{name}": kept[name][None] for name in self._kinds.names or ()}
+            kept = np.array(self._kept)
+            fields |= {f"kept.{name}": kept[name][None] for name in self._kinds}
         marks = {RESUMED: int(self._resumed), OVER: int(self.over)}
         write(self._saver.path, Checkpoint(fields, self.observer.history, marks, 0.0, self._saver.fingerprint))
         self.here.audit.flush()
@@ -285,7 +285,7 @@ class Wakes:
                 return reason
         return None
 
-    def _record(self, row: np.ndarray) -> str | None:
+    def _record(self, row: Any) -> str | None:  # noqa: ANN401  # a record
         observer, round = self.observer, int(row["round"])
         own = np.concatenate([[row["seconds"], row["wakes"], row["stale"], row["lost"]], row["work"]])
         seconds, wakes, stale, lost, *work = self.gather.rows(own[None]).T

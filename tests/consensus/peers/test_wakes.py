@@ -16,6 +16,7 @@ from peer_quadratics import OPTIMUM, SOLVER, optimum, quadratics
 import consensus
 import topologies
 from consensus.asynchronous import ADPSGD, ASYSONATA, RASGP, AsynchronousDGD, OverlapSGP
+from consensus.checkpoints.checkpoint import read
 from consensus.errors import WorkerError
 from consensus.peers import Peers, wakes
 from consensus.peers.newest import Newest, Packet
@@ -156,6 +157,23 @@ def test_what_peers_cannot_do_is_refused_by_name(tmp_path):
         pytest.raises(ValueError, match=r'lost must be "wait" in run.toml for ASYSONATA'),
     ):
         consensus.solve(one, peers.network, SOLVER, rounds=5, engine=peers)
+
+
+def test_masses_are_saved_before_they_leave(tmp_path, monkeypatch):
+    """Else a peer that was killed would take back what others have divided by."""
+    tell, told = wakes.Wakes._tell, []
+
+    def compared(self):
+        if self.agents.report["wakes"][0]:
+            told.append(np.array_equal(read(tmp_path / "run").fields["sum_y"], self.agents.state.sum_y))
+        tell(self)
+
+    monkeypatch.setattr(wakes.Wakes, "_tell", compared)
+    one = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=1, parameters=1)
+    with Peers(written(tmp_path, ("oslo",), ()), me="oslo") as peers:
+        options = {"rounds": 4, "engine": peers, "checkpoint": tmp_path / "run", "every": 3}
+        consensus.solve(one, peers.network, RASGP(Diminishing(0.01, 5.0)), **options)
+    assert told == [True] * 4
 
 
 @pytest.mark.slow
