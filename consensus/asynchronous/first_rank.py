@@ -1,4 +1,4 @@
-"""What the first MPI rank does in a run without rounds: it asks, records and ends the run; and what the others answer."""
+"""The first MPI rank's part of a run without rounds: it asks, records and ends the run; and the answers of the others."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Arrivals(Protocol):
 
 
 class Post(Protocol):
-    """What carries the newest messages of agents between ranks: the part in which MPI and peers differ."""
+    """Carrier of the newest messages of agents between ranks: the part in which MPI and peers differ."""
 
     def departures(self, rank: int, like: np.ndarray) -> Departures:
         """Return where messages to a rank go, which have the dtype and length of ``like``."""

@@ -164,7 +164,7 @@ class AgentsOfRank:
 
     @property
     def boxes(self) -> tuple[list[Any], list[Any]]:
-        """What carries mail to other ranks, and from them."""
+        """The carriers of mail to other ranks, and from them."""
         return [box for box, _, _ in self._mail], [*self._letters]
 
 

@@ -212,7 +212,7 @@ class Link:
 
     @property
     def _waits(self) -> bool:
-        """Whether there is something to send."""
+        """True if there is something to send."""
         return bool(self._outbox) or self.newest.waits
 
     def _messages(

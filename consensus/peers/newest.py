@@ -54,7 +54,7 @@ class Newest:
 
     @property
     def waits(self) -> bool:
-        """Whether there is something to send."""
+        """True if there is something to send."""
         return self._leaves or bool(self._going)
 
     def next(self) -> tuple[Packet, bool]:
