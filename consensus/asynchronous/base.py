@@ -57,8 +57,9 @@ class AsynchronousSolver(SolverDefaults, ABC):
     tolerates_loss : bool
         Whether messages may be lost.
     divides : bool
-        Whether a state is divided by masses, which must not go back to older ones: agents of :class:`consensus.peers.Peers`
-        that have a checkpoint write it at each wake, before they send, so that none is sent again after a restart.
+        Whether a state is divided by masses, which must neither go back to older ones nor all leave for who is away: agents of
+        :class:`consensus.peers.Peers` write a checkpoint, if they have one, at each wake, before they send, and wait while
+        another one is far behind.
     pairs : bool
         Whether a wake is an event of two agents: the mailbox has the state of a random neighbour, the partner, in place of
         messages, field by field as messages name it (``w`` among them), and the partner takes what is sent. On workers these

@@ -49,7 +49,7 @@ class AgentsOfRank:
     here : structured ndarray
         The newest messages of own agents and of their sources, in the order of agents; zeros for places without a source.
     arrived : int
-        How many messages the last wakes found.
+        How many messages were found since it was set to 0.
     """
 
     def __init__(
@@ -109,6 +109,7 @@ class AgentsOfRank:
 
     def sweep(self) -> None:
         """Let each agent wake once, and send what can be sent without waiting."""
+        self.arrived = 0
         self.wake()
         self.send()
         if not self.arrived and self._letters:
@@ -116,9 +117,12 @@ class AgentsOfRank:
 
     def wake(self) -> None:
         """Let each agent wake once."""
-        self.arrived = 0
         for part in self._parts:
             self._wake(part)
+
+    def look(self) -> None:
+        """Take the messages that have arrived, for the next wakes."""
+        self.arrived += sum(box.take() for box in self._letters)
 
     def send(self) -> None:
         """Send the newest messages of own agents, where that does not take waiting."""
@@ -143,7 +147,7 @@ class AgentsOfRank:
 
     def _newest(self, rows: slice) -> AnyState:
         """Take the messages that have arrived; return the newest ones for agents, and keep the greatest age."""
-        self.arrived += sum(box.take() for box in self._letters)
+        self.look()
         places = self._places[rows]
         ages = np.where(self._unused[rows], 0.0, self.now() - self.here["sent"][places]).max(axis=1)
         self.report["stale"][rows] = np.maximum(self.report["stale"][rows], ages)

@@ -187,9 +187,12 @@ class Wakes:
         ):
             self._tell()
             while not self.over:
-                self.agents.wake()
-                self._count()
-                self._tell()
+                known, self.agents.arrived = self.post.known.copy(), 0
+                wakes = self._may_count or not self.solver.divides  # masses would go to who is away until nothing is left
+                (self.agents.wake if wakes else self.agents.look)()
+                self._count(wakes)
+                if wakes or (self.post.known > known).any():
+                    self._tell()
                 self._look()
                 if not self.agents.arrived and self.here.links:
                     self.post.pause()
@@ -202,10 +205,15 @@ class Wakes:
         self.engine.offered = self.post.number
         self.agents.send()
 
-    def _count(self) -> None:
-        """Let the last wake be a round, unless this peer is too far ahead; keep what is to be recorded; save what is due."""
+    @property
+    def _may_count(self) -> bool:
+        """True if the next wake is a round, because this peer is not too far ahead."""
+        return self.done < min(self.rounds, int(self.post.known.min()) + _AHEAD * len(self.post.known))
+
+    def _count(self, wakes: bool) -> None:
+        """Let the last wake be a round, if there was one that may; keep what is to be recorded; save what is due."""
         known, me = self.post.known, self.here.me
-        counts = self.done < min(self.rounds, int(known.min()) + _AHEAD * len(known))
+        counts = wakes and self._may_count
         if counts:
             self.done += 1
             known[me] = max(known[me], self.done)
@@ -216,7 +224,7 @@ class Wakes:
         if self.over:
             self._kept.append(self._row(self.rounds))
         # Masses that have left must not be there again after a restart.
-        due = self.solver.divides or (counts and self.done % self._saver.every == 0) if self._saver else False
+        due = (wakes and self.solver.divides) or (counts and self.done % self._saver.every == 0) if self._saver else False
         if self._saver and (due or self.over):
             self._save()
 
@@ -249,7 +257,7 @@ class Wakes:
             if link.state == Note.FAILED:
                 raise RunOver(link.said)
         low, now = int(self.post.known.min()), time.monotonic()
-        if low > self._low or self.over or self.done < min(self.rounds, low + _AHEAD * len(self.post.known)):
+        if low > self._low or self.over or self._may_count:
             self._low, self._since, self._said = low, now, 0
             return
         seconds = now - self._since
@@ -258,7 +266,7 @@ class Wakes:
             raise WorkerError(f"{said}. patience={self.engine.timeout:g}: give Peers(patience=...) more seconds")
         if seconds >= SAYS[min(self._said, len(SAYS) - 1)] * max(1, self._said - len(SAYS) + 2):
             self._said += 1
-            LOG.warning("%s. %s goes on waking meanwhile", self._waits(seconds), self.here.name)
+            LOG.warning("%s", self._waits(seconds))
             self.here.audit.flush()
 
     def _waits(self, seconds: float) -> str:
