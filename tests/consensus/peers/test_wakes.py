@@ -2,6 +2,7 @@
 
 import signal
 import textwrap
+import threading
 
 import networkx as nx
 import numpy as np
@@ -174,6 +175,40 @@ def test_masses_are_saved_before_they_leave(tmp_path, monkeypatch):
         options = {"rounds": 4, "engine": peers, "checkpoint": tmp_path / "run", "every": 3}
         consensus.solve(one, peers.network, RASGP(Diminishing(0.01, 5.0)), **options)
     assert told == [True] * 4
+
+
+@pytest.mark.slow
+def test_masses_do_not_all_leave_for_who_is_away(tmp_path, monkeypatch):
+    """Rome does not wake before oslo has stopped to: two rounds for each peer ahead, with its share of the mass left."""
+    stalls, count, tell, seen, begun = threading.Event(), wakes.Wakes._count, wakes.Wakes._tell, [], set()
+
+    def told(self):
+        begun.add(self.here.name)
+        tell(self)
+
+    def counted(self, woke):
+        if not woke and not stalls.is_set():
+            state = self.agents.state
+            seen.extend([self.here.name, self.done, int(state.wakes[0]), float(state.y[0, 0])])
+            stalls.set()
+        count(self, woke)
+
+    def run(peers):
+        def waits(rows):
+            if peers.here.name == "rome" and "rome" in begun:
+                assert stalls.wait(60)
+
+        problem, solver = quadratics(2, waits), RASGP(Diminishing(0.02, 10.0))
+        return consensus.solve(problem, peers.network, solver, rounds=30, record_every=30, engine=peers, start=np.zeros(2))
+
+    monkeypatch.setattr(wakes.Wakes, "_count", counted)
+    monkeypatch.setattr(wakes.Wakes, "_tell", told)
+    found = together(written(tmp_path, TWO, EDGE), run, TWO)
+    for result in found.values():
+        assert not isinstance(result, BaseException), repr(result)
+        assert np.array_equal(result.w, found["oslo"].w)
+        assert np.isfinite(result.w).all()
+    assert seen == ["oslo", 4, 4, 1 / 2**4]
 
 
 @pytest.mark.slow
