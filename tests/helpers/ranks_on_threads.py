@@ -1,5 +1,6 @@
 """What ranks compute, on threads of this process that hand each other what ranks would send."""
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,7 +24,8 @@ class Ranks:
         self.brought[self.me] = mine
         self.barrier.wait(30)
         everyone = list(self.brought)
-        self.barrier.wait(30)  # nobody brings the next thing before all have heard this one
+        with contextlib.suppress(threading.BrokenBarrierError):  # who ends after this one has heard: the next barrier says so
+            self.barrier.wait(30)  # nobody brings the next thing before all have heard this one
         return everyone
 
     def allgather_rows(self, rows, counts):
