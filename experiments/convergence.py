@@ -64,7 +64,7 @@ def main(arguments=None):
         rounds = max(1, experiment.rounds // SHORTER.get(data, 1))
         exchanges = rounds * {PARTIAL: 1, LOCAL: 1, ADAPTIVE: ADAPTIVES}.get(solver, MORE)
         if solver in REFERENCES:
-            return REFERENCES[solver](settings, cases[data, seed], iterations=exchanges, seed=seed)
+            return REFERENCES[solver](settings, cases[data, seed], rounds=exchanges, seed=seed)
         amount = {"rounds": exchanges, "exchanges": exchanges, "records": exchanges if solver == ADAPTIVE else RECORDS}
         return training(settings, cases[data, seed], graph(agents, seed), family.make(*point), **amount, seed=seed)
 

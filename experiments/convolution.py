@@ -1,5 +1,8 @@
 """A convolutional network learns digits, each agent from one label: NEXT, gradient tracking and D-PSGD by cost."""
 
+import functools
+import itertools
+
 import numpy as np
 
 import consensus
@@ -11,8 +14,7 @@ from consensus.surrogates import PartialLinearization
 from experiments.shared.cases import ROWS, Case, load
 from experiments.shared.curves import after_start, draw, legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
-from experiments.shared.tables import Spread, Table, last
+from experiments.shared.tables import END, Spread, Table, ends
 
 GOAL = 0.04  # of the test set, wrong
 TEST = 0.2  # of the data
@@ -39,17 +41,18 @@ def main(arguments=None):
     experiment = Experiment("convolution", __doc__, arguments, datasets=["mnist"], repeats=1, rounds=400, quick=quick)
     cases = {(data, seed): digits(data, experiment.agents, seed) for data in experiment.datasets for seed in experiment.seeds}
 
-    def run(curve, seed):
-        data, name = curve
-        settings = {"dataset": data, "solver": name, "agents": experiment.agents, "seed": seed}
+    def run(data, name, seed):
         rounds = MORE[name] * experiment.rounds
         network = topologies.Static(net(experiment.agents, seed))
-        return training(settings, cases[data, seed], network, solver(name, rounds), rounds=rounds, seed=seed, records=RECORDS)
+        return cases[data, seed], network, solver(name, rounds), {"rounds": rounds, "records": RECORDS}
 
-    found = experiment.repeat(run, [(data, name) for data in experiment.datasets for name in MORE])
+    found = experiment.train(("dataset", "solver"), itertools.product(experiment.datasets, MORE), run)
     experiment.figure(figure(found, experiment.datasets))
-    experiment.table(table(found))
-    experiment.table(accuracies(found, cases, experiment.seeds), "accuracies")
+    columns = {"test error": ("test_error", ".3g"), "worst agent's": ("test_error_worst", ".3g")}
+    columns |= {"disagreement": END["disagreement"]}
+    columns |= {f"{x} to {1 - GOAL:.0%} everywhere": (functools.partial(first, x=x), ".3g") for x in XS}
+    experiment.table(ends(found, {"data set": "", "solver": ""}, columns))
+    experiment.table(accuracies(found, experiment.agents), "accuracies")
 
 
 def network(parameters, x):
@@ -112,7 +115,7 @@ def net(agents, seed):
 
 def figure(found, datasets):
     canvas, axes = panels(len(datasets) * len(XS), columns=len(XS), share="row")
-    for ax, (data, x) in zip(axes, [(data, x) for data in datasets for x in XS], strict=True):
+    for ax, (data, x) in zip(axes, itertools.product(datasets, XS), strict=True):
         draw(ax, {name: after_start(found[data, name]) for name in MORE}, "test_error_worst", x)
         ax.axhline(GOAL, color="0.6", linewidth=2, zorder=1)
         ax.set_title(data if len(datasets) > 1 else f"by {x}")
@@ -120,28 +123,17 @@ def figure(found, datasets):
     return canvas
 
 
-def table(found):
-    reached = {f"{x} to {1 - GOAL:.0%} everywhere": ".3g" for x in XS}
-    rows = Table({"data set": "", "solver": "", "test error": ".3g", "worst agent's": ".3g", "disagreement": ".1e", **reached})
-    for (data, name), outcomes in found.items():
-        ends = (last(outcomes, column) for column in ("test_error", "test_error_worst", "disagreement"))
-        rows.add(data, name, *ends, *(Spread.of(first(outcome, x) for outcome in outcomes) for x in XS))
-    return rows
-
-
-def first(outcome, x):
+def first(outcomes, x):
     """Return the ``x`` used until the worst agent's recorded test error was first at the goal; infinite if it never was."""
-    (there,) = np.nonzero(outcome.history["test_error_worst"] <= GOAL)
-    return float(outcome.history[x][there[0]]) if len(there) else np.inf
+    there = [np.flatnonzero(outcome.history["test_error_worst"] <= GOAL) for outcome in outcomes]
+    return Spread.of(one.history[x][rows[0]] if len(rows) else np.inf for one, rows in zip(outcomes, there, strict=True))
 
 
-def accuracies(found, cases, seeds):
+def accuracies(found, agents):
     """The percentage of the test set that is right at the end: at the agents' mean, and at every agent."""
-    agents = next(iter(cases.values())).problem.agents
     rows = Table({"data set": "", "solver": "", "mean": ".2f", **{f"agent {agent}": ".2f" for agent in range(agents)}})
     for (data, name), outcomes in found.items():
-        right = [right_at(outcome.w, cases[data, seed]) for outcome, seed in zip(outcomes, seeds, strict=True)]
-        rows.add(data, name, *map(Spread.of, zip(*right, strict=True)))
+        rows.add(data, name, *map(Spread.of, zip(*(right_at(one.w, one.case) for one in outcomes), strict=True)))
     return rows
 
 

@@ -11,7 +11,6 @@ from consensus.solvers import GradientTracking
 from experiments.shared.cases import graph
 from experiments.shared.curves import after_start, draw, own_legend, panels, plain, points
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
 from experiments.shared.tables import Table, last
 
 WIDE, NARROW = 100, (1, 2, 5, 10, 20, 50, 100)  # units of the first and the third hidden layer, and of the second
@@ -29,24 +28,17 @@ def main(arguments=None):
     experiment = Experiment("direct_feedback", __doc__, arguments, datasets=["digits"], repeats=3, rounds=600, quick=quick)
     datasets, sizes = experiment.datasets, (1, experiment.agents)
 
-    def made(data, narrow, method, agents, seed):
+    def run(data, narrow, method, agents, seed):
         case = experiment.case(data, agents, seed, hidden=(WIDE, narrow, WIDE), regularizer=DECAY, scheme="sorted")
-        p = case.problem
-        if method == BACKPROPAGATION:
-            return case
-        return case._replace(problem=consensus.Problem(DirectFeedback(p.model, seed), p.loss, p.shards, p.regularizer))
-
-    def run(curve, seed):
-        data, narrow, method, agents = curve
-        case = made(data, narrow, method, agents, seed)
-        settings = {"dataset": data, "narrow": narrow, "method": method, "agents": agents, "seed": seed}
-        network = topologies.Static(nx.empty_graph(1) if agents == 1 else graph(agents, seed))
-        angles = alignment(case.problem) if method == FEEDBACK else None
-        options = {"rounds": experiment.rounds, "seed": seed, "records": RECORDS, "metrics": angles}
-        return training(settings, case, network, GradientTracking(STEP), **options)
+        network, angles = topologies.Static(nx.empty_graph(1) if agents == 1 else graph(agents, seed)), None
+        if method == FEEDBACK:
+            p = case.problem
+            case = case._replace(problem=consensus.Problem(DirectFeedback(p.model, seed), p.loss, p.shards, p.regularizer))
+            angles = alignment(case.problem)
+        return case, network, GradientTracking(STEP), {"records": RECORDS, "metrics": angles}
 
     curves = [(data, b, *kind) for data in datasets for b in NARROW for kind in _kinds(sizes)]
-    found = experiment.repeat(run, curves)
+    found = experiment.train(("dataset", "narrow", "method", "agents"), curves, run)
     experiment.figure(figure(found, datasets, sizes))
     experiment.table(table(found, datasets, sizes))
 

@@ -1,5 +1,6 @@
 """The network: from 5 to 50 agents, from sparse to dense graphs, and graphs that change from round to round."""
 
+import itertools
 from typing import NamedTuple
 
 import topologies
@@ -9,8 +10,8 @@ from consensus.surrogates import PartialLinearization
 from experiments.shared.cases import graph
 from experiments.shared.curves import draw, own_legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
-from experiments.shared.tables import OWN, Spread, Table, last, own_objectives
+from experiments.shared.tables import OWN, Spread, ends
+from topologies.schedules import is_static
 
 AGENTS = (5, 10, 20, 50)
 NEIGHBOURS = (2, 3, 6, 12)  # of an agent on average, from the ring on
@@ -46,45 +47,33 @@ def main(arguments=None):
         "changing graphs": {f"{up:.0%} of the edges up": Net(agents, up=up) for up in UP},
     }
 
-    def run(curve, seed):
-        data, net = curve
-        settings = {"dataset": data, **net._asdict(), "seed": seed}
-        return training(
-            settings, experiment.case(data, net.agents, seed), net.schedule(seed), SOLVER, rounds=experiment.rounds, seed=seed
-        )
+    def run(data, *net, seed):
+        return experiment.case(data, net[0], seed), Net(*net).schedule(seed), SOLVER
 
-    curves = [(data, net) for data in experiment.datasets for family in families.values() for net in family.values()]
-    found = experiment.repeat(run, dict.fromkeys(curves))  # some are in two families
+    curves = [(data, *net) for data in experiment.datasets for family in families.values() for net in family.values()]
+    found = experiment.train(("dataset", *Net._fields), curves, run)
     experiment.figure(figure(found, families, experiment.datasets, "disagreement"))
     experiment.figure(figure(found, families, experiment.datasets, "objective"), "objective")
-    problems = {
-        curve: [experiment.case(curve[0], curve[1].agents, seed).problem for seed in experiment.seeds] for curve in found
-    }
-    experiment.table(table(found, problems, experiment.seeds))
+    columns = {"messages": ("messages", ".0f"), "disagreement": ("disagreement", ".1e"), "objective": ("objective", ".3g")}
+    columns = {"spectral gap": (gap, ".2g")} | columns | OWN | {"test error": ("test_error", ".3g")}
+    experiment.table(ends(found, {"data set": "", "agents": "d", "neighbours": "d", "edges up": ".0%"}, columns))
 
 
 def figure(found, families, datasets, quantity):
     canvas, axes = panels(len(datasets) * len(families), len(families), size=(2.6, 2.8), share="row")
-    for ax, (data, name) in zip(axes, [(data, name) for data in datasets for name in families], strict=True):
-        draw(ax, {label: found[data, net] for label, net in families[name].items()}, quantity, x="round")
+    for ax, (data, name) in zip(axes, itertools.product(datasets, families), strict=True):
+        draw(ax, {label: found[data, *net] for label, net in families[name].items()}, quantity, x="round")
         own_legend(ax, columns=1)
         ax.set_title(f"{data}, {name}")
     return canvas
 
 
-def table(found, problems, seeds):
-    columns = {"spectral gap": ".2g", "messages": ".0f", "disagreement": ".1e", "objective": ".3g", **OWN, "test error": ".3g"}
-    rows = Table({"data set": "", "agents": "d", "neighbours": "d", "edges up": ".0%", **columns})
-    for (data, net), outcomes in found.items():
-        gap = (
-            Spread.of(topologies.spectral_gap(topologies.metropolis(net.graph(seed))) for seed in seeds)
-            if net.up == 1
-            else None
-        )
-        *measured, error = (last(outcomes, name) for name in ("messages", "disagreement", "objective", "test_error"))
-        own = own_objectives(outcomes, problems[data, net])
-        rows.add(data, net.agents, net.neighbours, net.up, gap, *measured, *own, error)
-    return rows
+def gap(outcomes):
+    """The spectral gap of a network that does not change."""
+    schedules = [outcome.network for outcome in outcomes]
+    if not all(map(is_static, schedules)):
+        return None
+    return Spread.of(topologies.spectral_gap(schedule.weights(0)) for schedule in schedules)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Agents of several kinds with few samples each: models of their own, coupled; a shared body with own heads; one model."""
 
+import functools
 from dataclasses import dataclass
 
 import networkx as nx
@@ -12,8 +13,7 @@ from consensus.solvers import GradientTracking, Personalized, SharedBody
 from experiments.shared import cases
 from experiments.shared.curves import legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
-from experiments.shared.tables import Table, last
+from experiments.shared.tables import END, ends, last
 
 OWN_DATA = True  # digits, whose classes agents of different kinds call by different names
 KINDS, ACROSS = 3, 0.02  # kinds of agents; the weight of a pair of two kinds, where one of the same kind has 1
@@ -46,15 +46,17 @@ def main(arguments=None):
     solvers |= {(ALONE, 0.0): Personalized(similar, 0.0)}
     solvers |= {(ONE, 0.0): GradientTracking(), (BODY, 0.0): SharedBody(GradientTracking(), own="1")}
 
-    def run(curve, seed):
-        size, method = curve
-        settings = {"samples": size, "method": method[0], "l": method[1], "agents": agents, "seed": seed}
+    def run(size, *method, seed):
         case = dealt(cases.case("digits", 1, seed, hidden=HIDDEN), kinds, size)
-        return training(settings, case, network, solvers[method], rounds=experiment.rounds, seed=seed, records=30)
+        return case, network, solvers[method], {"records": 30}
 
-    found = experiment.repeat(run, [(size, method) for size in SIZES for method in solvers])
+    found = experiment.train(("samples", "method", "l"), [(size, *method) for size in SIZES for method in solvers], run)
     experiment.figure(figure(found))
-    experiment.table(table(found))
+    columns = {"test error": ("test_error", ".3g"), "of the worst agent": ("test_error_worst", ".3g")}
+    columns |= {"objective": ("objective", ".3g"), "stationarity": END["stationarity"]}
+    columns |= {"MB": (functools.partial(last, column="bytes", unit=1e6), ".3g")}
+    shown = {(size, name, strength if name == COUPLED else None): runs for (size, name, strength), runs in found.items()}
+    experiment.table(ends(shown, {"samples": "", "method": "", "l": "g"}, columns))
 
 
 def dealt(case, kinds, size):
@@ -71,16 +73,16 @@ def dealt(case, kinds, size):
 
 def best_strength(found, size):
     """The strength with the least test error: a choice that flatters, marked as such."""
-    return min(STRENGTHS, key=lambda strength: last(found[size, (COUPLED, strength)], "test_error").middle)
+    return min(STRENGTHS, key=lambda strength: last(found[size, COUPLED, strength], "test_error").middle)
 
 
 def figure(found):
     canvas, (left, right) = panels(2, columns=2, size=(3.4, 2.7), share=True)
-    coupled = [last(found[MIDDLE, (COUPLED, strength)], "test_error") for strength in STRENGTHS]
+    coupled = [last(found[MIDDLE, COUPLED, strength], "test_error") for strength in STRENGTHS]
     drawn(left, STRENGTHS, coupled, COUPLED, 0)
-    drawn(right, SIZES, [last(found[size, (COUPLED, best_strength(found, size))], "test_error") for size in SIZES], COUPLED, 0)
+    drawn(right, SIZES, [last(found[size, COUPLED, best_strength(found, size)], "test_error") for size in SIZES], COUPLED, 0)
     for index, name in enumerate((ALONE, BODY, ONE), 1):
-        by_size = {size: last(found[size, (name, 0.0)], "test_error") for size in SIZES}
+        by_size = {size: last(found[size, name, 0.0], "test_error") for size in SIZES}
         drawn(left, (STRENGTHS[0], STRENGTHS[-1]), [by_size[MIDDLE]] * 2, name, index)
         drawn(right, SIZES, list(by_size.values()), name, index)
     left.set(title=f"{MIDDLE} samples an agent", xlabel="strength l of the coupling", ylabel="error on the agents' own tests")
@@ -102,16 +104,6 @@ def drawn(ax, x, spreads, name, index):
     ax.fill_between(x, low, high, color=COLORS[index], alpha=0.15, linewidth=0)
     ax.grid(True, color="0.9", linewidth=0.6)
     ax.set_axisbelow(True)
-
-
-def table(found):
-    columns = {"test error": ".3g", "of the worst agent": ".3g", "objective": ".3g", "stationarity": ".1e", "MB": ".3g"}
-    rows = Table({"samples": "", "method": "", "l": "g", **columns})
-    for (size, (name, strength)), outcomes in found.items():
-        measured = [last(outcomes, name) for name in ("test_error", "test_error_worst", "objective", "stationarity")]
-        sent = last(outcomes, "bytes")
-        rows.add(size, name, strength if name == COUPLED else None, *measured, type(sent)(*(value / 1e6 for value in sent)))
-    return rows
 
 
 if __name__ == "__main__":

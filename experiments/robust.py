@@ -13,7 +13,6 @@ from experiments.robustness.linear import smooth_optimum
 from experiments.shared.cases import DECAY, Case
 from experiments.shared.curves import legend, panels, plain, points
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table
 
 SHARED_OUT = {"iid": "like data", "sorted": "sorted by target"}
@@ -47,10 +46,9 @@ def main(arguments=None):
         for place in places
         for seed in experiment.seeds
     }
+    names = "dataset", "shards", "mixing", "attack", "byzantine"
 
-    def run(solver, rounds, curve, seed):
-        data, scheme, mixing, attack, count = curve
-        settings = {"dataset": data, "shards": scheme, "mixing": mixing, "attack": attack, "byzantine": count, "agents": agents}
+    def run(data, scheme, mixing, attack, count, seed, solver=SOLVER, rounds=experiment.rounds):
         case, network, byzantine = cases[data, scheme, seed], net(agents, seed), drawn(agents, count, seed)
         robust = MIXING[mixing]
         if robust:
@@ -59,11 +57,11 @@ def main(arguments=None):
             case = case._replace(problem=flipped(case.problem, byzantine))
         elif count:
             solver = Attack(solver, byzantine, ATTACKS[attack])
-        return training({**settings, "seed": seed}, case, network, solver, rounds=rounds, seed=seed, records=10)
+        return case, network, solver, {"rounds": rounds, "records": 10}
 
     kinds = [("none", 0), *((attack, count) for attack in ATTACKS for count in counts if count)]
     curves = [(*place, mixing, *kind) for place in places for mixing in MIXING for kind in kinds]
-    found = experiment.repeat(partial(run, SOLVER, experiment.rounds), curves)
+    found = experiment.train(names, curves, run)
     costs = {curve: excess(outcomes, cases, curve, experiment.seeds) for curve, outcomes in found.items()}
     costs |= {
         (*place, mixing, attack, 0): costs[*place, mixing, "none", 0]
@@ -79,7 +77,7 @@ def main(arguments=None):
     curves = [(*place, mixing, *kind) for mixing in ("plain", *RULES) for kind in attacks]
     noisy = {name: DSGDm(0.05, batch=1, momentum=momentum) for name, momentum in MOMENTA.items()}
     by_momentum = {
-        name: experiment.repeat(partial(run, solver, 2 * experiment.rounds), curves, f"runs with {name}")
+        name: experiment.train(names, curves, partial(run, solver=solver, rounds=2 * experiment.rounds), f"runs with {name}")
         for name, solver in noisy.items()
     }
     experiment.table(momentum_table(by_momentum, cases, experiment.seeds, place, attacks), "momentum")

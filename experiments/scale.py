@@ -1,5 +1,7 @@
 """From ten agents to ten thousand on sparse random graphs: the time of a round, and the exchanges that agreement takes."""
 
+import itertools
+
 import numpy as np
 from matplotlib.ticker import NullLocator
 from sklearn.datasets import make_friedman1
@@ -12,8 +14,7 @@ from consensus.surrogates import PartialLinearization
 from experiments.shared.cases import DECAY, Case
 from experiments.shared.curves import draw, legend, panels, plain, points
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
-from experiments.shared.tables import Spread, Table, last
+from experiments.shared.tables import END, Spread, ends, of_first
 
 OWN_DATA = True
 SAMPLES, HIDDEN, DEGREE = 10, 10, 4  # training samples of an agent, units, neighbours
@@ -30,18 +31,23 @@ def main(arguments=None):
     quick = {"agents": 40, "repeats": 1, "rounds": 20}
     experiment = Experiment("scale", __doc__, arguments, agents=10_000, repeats=1, rounds=100, quick=quick)
     sizes = [10**k for k in range(1, 9) if 10**k < experiment.agents] + [experiment.agents]
-    curves = [(size, solver) for size in sizes for solver in SOLVERS]
 
-    def run(curve, seed):
-        agents, solver = curve
-        settings = {"agents": agents, "solver": solver, "seed": seed}
-        net, most = topologies.random_regular(agents, DEGREE, seed=seed), experiment.rounds
-        amount = {"rounds": most, "exchanges": most, "records": 50}
-        return training(settings, friedman(agents, seed), net, SOLVERS[solver], **amount, seed=seed)
+    def run(agents, solver, seed):
+        network = topologies.random_regular(agents, DEGREE, seed=seed)
+        return friedman(agents, seed), network, SOLVERS[solver], {"exchanges": experiment.rounds, "records": 50}
 
-    found = experiment.repeat(run, curves)
+    found = experiment.train(("agents", "solver"), itertools.product(sizes, SOLVERS), run)
     experiment.figure(figure(found, sizes))
-    experiment.table(table(found))
+    columns = {
+        "parameters": (lambda outcomes: float(np.size(outcomes[0].w)), ".3g"),
+        "rounds": (of_first("round"), "d"),
+        "ms a round": (milliseconds, ".3g"),
+        "us of an agent": (each, ".3g"),
+        "objective": ("objective", ".3g"),
+        **END,
+    }
+    del columns["stationarity"]
+    experiment.table(ends(found, {"agents": "d", "solver": ""}, columns))
 
 
 def friedman(agents, seed):
@@ -59,6 +65,11 @@ def milliseconds(outcomes):
     return Spread.of(1e3 * outcome.history["seconds"][-1] / outcome.history["round"][-1] for outcome in outcomes)
 
 
+def each(outcomes):
+    """Microseconds of an agent in a round."""
+    return Spread(*(1e3 * value / outcomes[0].case.problem.agents for value in milliseconds(outcomes)))
+
+
 def figure(found, sizes):
     canvas, axes = panels(3, columns=3, size=(3.0, 2.8))
     for ax, size in zip(axes, (sizes[0], sizes[-1]), strict=False):
@@ -72,19 +83,6 @@ def figure(found, sizes):
     plain(axes[2].yaxis)
     legend(canvas, axes[0])
     return canvas
-
-
-def table(found):
-    columns = {"parameters": ".3g", "rounds": "d", "ms a round": ".3g", "us of an agent": ".3g"}
-    ends = {"objective": ".3g", "disagreement": ".1e", "test error": ".3g"}
-    rows = Table({"agents": "d", "solver": "", **columns, **ends})
-    for (agents, solver), outcomes in found.items():
-        time = milliseconds(outcomes)
-        each = Spread(*(1e3 * value / agents for value in time))
-        parameters = float(np.size(outcomes[0].w))
-        measured = [last(outcomes, name) for name in ("objective", "disagreement", "test_error")]
-        rows.add(agents, solver, parameters, int(outcomes[0].history["round"][-1]), time, each, *measured)
-    return rows
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """Like shards against sorted ones: how solvers converge when every agent holds other targets."""
 
+import itertools
+
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.shared.cases import graph
 from experiments.shared.curves import draw, legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
-from experiments.shared.tables import OWN, Table, last, own_objectives
+from experiments.shared.tables import END, OWN, ends, of_first
 
 SCHEMES = ("iid", "dirichlet", "sorted")
 PARTIAL = "NEXT, partial linearization"
@@ -23,46 +24,27 @@ MORE = 5  # rounds of the other solvers for one of NEXT with partial linearizati
 def main(arguments=None):
     quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
     experiment = Experiment("shards", __doc__, arguments, datasets=["kin8nm", "diabetes"], quick=quick)
-    cases = {
-        (data, scheme, seed): experiment.case(data, experiment.agents, seed, scheme=scheme)
-        for data in experiment.datasets
-        for scheme in SCHEMES
-        for seed in experiment.seeds
-    }
 
-    def run(curve, seed):
-        data, scheme, solver = curve
-        settings = {"dataset": data, "shards": scheme, "solver": solver, "agents": experiment.agents, "seed": seed}
-        net = graph(experiment.agents, seed)
+    def run(data, scheme, solver, seed):
         rounds = experiment.rounds * (1 if solver == PARTIAL else MORE)
-        return training(settings, cases[data, scheme, seed], net, SOLVERS[solver], rounds=rounds, seed=seed)
+        case = experiment.case(data, experiment.agents, seed, scheme=scheme)
+        return case, graph(experiment.agents, seed), SOLVERS[solver], {"rounds": rounds}
 
-    found = experiment.repeat(
-        run, [(data, scheme, solver) for data in experiment.datasets for scheme in SCHEMES for solver in SOLVERS]
-    )
+    curves = itertools.product(experiment.datasets, SCHEMES, SOLVERS)
+    found = experiment.train(("dataset", "shards", "solver"), curves, run)
     experiment.figure(figure(found, experiment.datasets, "objective"))
     experiment.figure(figure(found, experiment.datasets, "disagreement"), "disagreement")
-    problems = {key: [cases[*key, seed].problem for seed in experiment.seeds] for key in dict.fromkeys(k[:2] for k in cases)}
-    experiment.table(table(found, problems))
+    columns = {"exchanges": (of_first("exchanges"), "d"), "objective": ("objective", ".3g"), **OWN, **END}
+    experiment.table(ends(found, {"data set": "", "shards": "", "solver": ""}, columns))
 
 
 def figure(found, datasets, quantity):
     canvas, axes = panels(len(datasets) * len(SCHEMES), columns=len(SCHEMES), share="row")
-    for ax, (data, scheme) in zip(axes, [(data, scheme) for data in datasets for scheme in SCHEMES], strict=True):
+    for ax, (data, scheme) in zip(axes, itertools.product(datasets, SCHEMES), strict=True):
         draw(ax, {solver: found[data, scheme, solver] for solver in SOLVERS}, quantity)
         ax.set_title(f"{data}, {scheme} shards")
     legend(canvas, axes[0])
     return canvas
-
-
-def table(found, problems):
-    columns = {"objective": ".3g", **OWN, "stationarity": ".1e", "disagreement": ".1e", "test error": ".3g"}
-    rows = Table({"data set": "", "shards": "", "solver": "", "exchanges": "d", **columns})
-    for (data, scheme, solver), outcomes in found.items():
-        objective, *rest = (last(outcomes, name) for name in ("objective", "stationarity", "disagreement", "test_error"))
-        own = own_objectives(outcomes, problems[data, scheme])
-        rows.add(data, scheme, solver, int(outcomes[0].history["exchanges"][-1]), objective, *own, *rest)
-    return rows
 
 
 if __name__ == "__main__":

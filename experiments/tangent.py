@@ -11,7 +11,6 @@ from experiments.shared import quadratics
 from experiments.shared.cases import Case, graph
 from experiments.shared.curves import draw, own_legend, panels, plain, points
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table, last
 
 WIDTHS = (2, 5, 10, 20, 50)  # hidden units; more than features: any quadratic function can be represented
@@ -36,14 +35,12 @@ def main(arguments=None):
     pairs = [(data, width) for data in datasets for width in WIDTHS] + [(GAUSSIANS, width) for width in units]
     cases = {(data, width, seed): made(data, width, seed) for data, width in pairs for seed in seeds}
 
-    def run(curve, seed):
-        data, width, method = curve
-        settings = {"dataset": data, "hidden units": width, "method": method, "agents": agents, "seed": seed}
-        case = REGIMES[method](cases[data, width, seed], seed)
-        net, most = graph(agents, seed), experiment.rounds
-        return training(settings, case, net, AdaptiveNEXT(), rounds=most, exchanges=most, records=most, seed=seed)
+    def run(data, width, method, seed):
+        case, most = REGIMES[method](cases[data, width, seed], seed), experiment.rounds
+        return case, graph(agents, seed), AdaptiveNEXT(), {"exchanges": most, "records": most}
 
-    found = experiment.repeat(run, [(data, width, method) for data, width in pairs for method in REGIMES])
+    curves = [(*pair, method) for pair in pairs for method in REGIMES]
+    found = experiment.train(("dataset", "hidden units", "method"), curves, run)
     optima = {which: optimum(case) for which, case in cases.items() if which[0] != GAUSSIANS}
     experiment.figure(figure(found, optima, datasets, seeds))
     experiment.figure(risks(found, units, seeds), "risks")

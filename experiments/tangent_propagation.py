@@ -1,5 +1,6 @@
 """Tangent propagation: digits under small rotations from few samples, with derivatives, without, and with rotated copies."""
 
+import itertools
 import sys
 
 import numpy as np
@@ -11,7 +12,6 @@ from experiments.shared import rotations
 from experiments.shared.cases import Case, graph, load
 from experiments.shared.curves import own_legend, panels, plain, points
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table, last
 
 TRAIN, TEST = 200, 1000  # samples
@@ -30,22 +30,16 @@ def main(arguments=None):
     quick = {"repeats": 1, "rounds": 20, "agents": 4}
     name, datasets = "tangent_propagation", ["digits"]
     experiment = Experiment(name, __doc__, arguments, datasets=datasets, repeats=3, rounds=2000, quick=quick)
-    datasets, seeds, agents = experiment.datasets, experiment.seeds, experiment.agents
+    datasets, agents = experiment.datasets, experiment.agents
     weights = (0.0, TOLD) if experiment.quick else WEIGHTS
 
-    def run(curve, seed):
-        data, network, method = curve
-        settings = {"dataset": data, "network": network, "method": method, "agents": agents, "seed": seed}
-        case = digits(data, network, method, agents, seed)
+    def run(data, network, method, seed):
         # AutoGT's agents set their steps by the curvature that they see: no weight is favoured by a step chosen for it.
-        return training(settings, case, graph(agents, seed), AutoGT(), rounds=experiment.rounds, seed=seed, records=4)
+        return digits(data, network, method, agents, seed), graph(agents, seed), AutoGT(), {"records": 4}
 
-    curves = [(data, network, method) for data in datasets for network in NETWORKS for method in (*weights, COPIES)]
-    found = experiment.repeat(run, curves)
-    errors = {
-        curve: np.array([by_angle(digits(*curve, agents, seed), done.w) for seed, done in zip(seeds, outcomes, strict=True)])
-        for curve, outcomes in found.items()
-    }
+    curves = itertools.product(datasets, NETWORKS, (*weights, COPIES))
+    found = experiment.train(("dataset", "network", "method"), curves, run)
+    errors = {curve: np.array([by_angle(done.case, done.w) for done in outcomes]) for curve, outcomes in found.items()}
     experiment.figure(figure(errors, datasets, weights))
     experiment.table(table(errors, found))
 

@@ -8,7 +8,7 @@ from consensus.history import History
 from experiments.shared.results import Outcome, Run
 
 
-def lbfgs(settings, case, *, iterations, seed):
+def lbfgs(settings, case, *, rounds, seed):
     """A run of SciPy's L-BFGS on U, from the start that the agents have; r must be smooth.
 
     In its history, as in that of :func:`gradient_descent`, an ``exchange`` is a gradient of U: what a server would collect
@@ -26,13 +26,13 @@ def lbfgs(settings, case, *, iterations, seed):
         def see(w):
             record(w, gradients)
 
-        options = {"maxiter": iterations, "maxfun": 10 * iterations, "gtol": 1e-9, "ftol": 0.0}
+        options = {"maxiter": rounds, "maxfun": 10 * rounds, "gtol": 1e-9, "ftol": 0.0}
         return minimize(count, start, jac=True, method="L-BFGS-B", callback=see, options=options).x
 
-    return _run(settings, case, method, "L-BFGS", iterations, seed)
+    return _run(settings, case, method, "L-BFGS", rounds, seed)
 
 
-def gradient_descent(settings, case, *, iterations, seed):
+def gradient_descent(settings, case, *, rounds, seed):
     """A run of (proximal) gradient descent on U: ``w+ = prox_{t r}(w - t grad G(w))``, t halved until G is below its model.
 
     ISTA with backtracking: Beck, Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse problems",
@@ -40,8 +40,8 @@ def gradient_descent(settings, case, *, iterations, seed):
     """
 
     def method(problem, w, record):
-        step, every = 10.0, max(1, iterations // 300)
-        for iteration in range(1, iterations + 1):
+        step, every = 10.0, max(1, rounds // 300)
+        for iteration in range(1, rounds + 1):
             gradient, value = problem.total_gradient(w), _value(problem, w)
             step *= 1.5  # it may grow again
             while True:
@@ -51,11 +51,11 @@ def gradient_descent(settings, case, *, iterations, seed):
                     break
                 step /= 2
             w = new
-            if iteration % every == 0 or iteration == iterations:
+            if iteration % every == 0 or iteration == rounds:
                 record(w, iteration)
         return w
 
-    return _run(settings, case, method, "gradient descent", iterations, seed)
+    return _run(settings, case, method, "gradient descent", rounds, seed)
 
 
 def smooth_cost(problem):
@@ -68,10 +68,10 @@ def lowest(problem, start, method="L-BFGS-B", **options):
     return float(minimize(smooth_cost(problem), start, jac=True, method=method, options=options).fun)
 
 
-def _run(settings, case, method, name, iterations, seed):
+def _run(settings, case, method, name, rounds, seed):
     problem = case.problem
     start = problem.model.init(np.random.default_rng(seed))
-    config = {"method": name, "iterations": iterations, **case.identity(start)}
+    config = {"method": name, "iterations": rounds, **case.identity(start)}
 
     def work(engine):
         history = History()
@@ -87,7 +87,7 @@ def _run(settings, case, method, name, iterations, seed):
             w = method(problem, start, record)
         return Outcome(history, w[None], "done")
 
-    return Run(settings, config, work)
+    return Run(settings, config, work, case)
 
 
 def _value(problem, w):

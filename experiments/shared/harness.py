@@ -45,7 +45,7 @@ class Experiment:
                 setattr(options, option, value)
         self.name, self.agents, self.rounds = name, options.agents, options.rounds
         self._sources, self.folds = _sources(parser, options), options.folds
-        self.datasets = list(self._sources)
+        self.datasets, self._cases = list(self._sources), {}
         self.seeds = [options.seed + repeat for repeat in range(options.folds or options.repeats)]
         self.quick, self.engine = options.quick, _engine(parser, options)
         self.folder = (options.output or Path("results", "quick" if options.quick else "")) / name
@@ -55,9 +55,12 @@ class Experiment:
             parser.error(f"argument --output: cannot write to {self.folder} ({error.strerror})")
 
     def case(self, dataset, agents, seed, **settings):
-        """One of ``datasets`` as :func:`experiments.shared.cases.case` makes it, in folds if the user wants them."""
-        fold = cases.Fold(self.seeds.index(seed), self.folds) if self.folds else None
-        return cases.case(self._sources[dataset], agents, seed, fold=fold, **settings)
+        """One of ``datasets`` as :func:`experiments.shared.cases.case` makes it, once, in folds if the user wants them."""
+        key = dataset, agents, seed, *settings.items()
+        if key not in self._cases:
+            fold = cases.Fold(self.seeds.index(seed), self.folds) if self.folds else None
+            self._cases[key] = cases.case(self._sources[dataset], agents, seed, fold=fold, **settings)
+        return self._cases[key]
 
     def run(self, runs, what="runs"):
         """The outcomes of ``runs``, by the same keys; those that are complete in the folder are not done again."""
@@ -80,8 +83,29 @@ class Experiment:
 
     def repeat(self, make, curves, what="runs"):
         """Run ``make(curve, seed)`` for every curve and seed: a dictionary, the outcomes of all seeds by curve."""
+        curves = list(dict.fromkeys(curves))
         found = self.run({(curve, seed): make(curve, seed) for curve in curves for seed in self.seeds}, what)
         return {curve: [found[curve, seed] for seed in self.seeds] for curve in curves}
+
+    def train(self, names, curves, make, what="runs"):
+        """The outcomes of runs on cases, a list for every curve with one for each seed.
+
+        A curve is a tuple of settings, which ``names`` names. As a case of a study, ``make(*curve, seed=seed)`` returns a Case,
+        a network, a solver and, if needed, a dictionary of options of :func:`experiments.shared.results.training`; or with None
+        as its network a function of :mod:`experiments.shared.centralised`.
+        """
+
+        def run(curve, seed):
+            return self._of(dict(zip(names, curve, strict=True)), seed, *make(*curve, seed=seed))
+
+        return self.repeat(run, curves, what)
+
+    def _of(self, settings, seed, case, network, solver, options=None):
+        settings = settings | {"agents": case.problem.agents, "seed": seed}
+        options = {"rounds": self.rounds, "seed": seed} | (options or {})
+        if network is None:
+            return solver(settings, case, **options)
+        return results.training(settings, case, network, solver, **options)
 
     def figure(self, figure, name="figure"):
         """Write a figure as PDF and PNG."""

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,13 @@ WALL_CLOCK = "seconds"  # how the columns begin that no two runs share
 
 
 class Outcome(NamedTuple):
-    """Result of a run: its history, the final iterates w (agents, P), and why it ended."""
+    """Result of a run: its history, the final iterates w (agents, P), why it ended, and the case and network that it was on."""
 
     history: History
     w: np.ndarray
     reason: str = "done"
+    case: Any = None
+    network: Any = None
 
     @property
     def diverged(self):
@@ -37,12 +39,14 @@ class Run:
 
     ``settings`` are what tells it from the experiment's other runs, for readers: strings and numbers by name. They make its
     folder's name. ``config`` is whatever else its result depends on, as JSON has it. An equal config is an equal run: neither
-    the engine nor the number of workers belong there, for they change no result.
+    the engine nor the number of workers belong there, for they change no result. Its Outcome has ``case`` and ``network``, too.
     """
 
     settings: dict
     config: dict
     work: Callable
+    case: Any = None
+    network: Any = None
 
     @property
     def identity(self):
@@ -76,7 +80,7 @@ def load(folder, run):
         history.append(row | clock)
     with np.load(folder / "iterates.npz") as arrays:
         w = arrays["w"]
-    return Outcome(history, w, json.loads((folder / "outcome.json").read_text())["reason"])
+    return Outcome(history, w, json.loads((folder / "outcome.json").read_text())["reason"], run.case, run.network)
 
 
 def save(folder, run, outcome, environment):
@@ -119,7 +123,7 @@ def training(settings, case, network, solver, *, rounds, seed, exchanges=None, r
             return Outcome(error.history, np.empty((0, case.problem.parameters)), f"diverged in round {error.round}")
         return Outcome(result.history, result.w, result.reason)
 
-    return Run(settings, config, work)
+    return Run(settings, config, work, case, network)
 
 
 def _rows(history, wanted=lambda name: True):

@@ -1,5 +1,6 @@
 """Tables of results as CSV, Markdown and LaTeX (booktabs)."""
 
+import functools
 import math
 import re
 from typing import NamedTuple
@@ -27,21 +28,42 @@ class Spread(NamedTuple):
         return cls(*(float(part(values)) for part in (np.median, np.min, np.max)))  # one that is NaN makes all NaN
 
 
-def last(outcomes, column):
-    """The spread over repeats of a column's last value, infinite in those that diverged."""
-    return Spread.of(math.inf if outcome.diverged else outcome.history[column][-1] for outcome in outcomes)
+def last(outcomes, column, unit=1.0):
+    """The spread over repeats of a column's last value, in a ``unit``; infinite in those that diverged."""
+    return Spread.of(math.inf if outcome.diverged else outcome.history[column][-1] / unit for outcome in outcomes)
 
 
-OWN = {"agents' own, mean": ".3g", "agents' own, worst": ".3g"}  # columns of :func:`own_objectives`
-
-
-def own_objectives(outcomes, problems):
-    """U at the agents' own copies at the end, on average over the agents and at the worst; the spreads over repeats.
+def own_objectives(outcomes, join):
+    """U at the agents' own copies at the end, of which ``join`` makes one number; the spread over repeats.
 
     The mean of the copies, whose objective histories have, is a point that no agent holds.
     """
-    ends = [[problem.objective(w) for w in outcome.w] for outcome, problem in zip(outcomes, problems, strict=True)]
-    return [Spread.of(join(values) if values else math.inf for values in ends) for join in (np.mean, np.max)]
+    ends = [[outcome.case.problem.objective(w) for w in outcome.w] for outcome in outcomes]
+    return Spread.of(join(values) if values else math.inf for values in ends)
+
+
+def of_first(column):
+    """A column for :func:`ends`: the last value in the first repeat, a whole number that all repeats share."""
+    return lambda outcomes: int(outcomes[0].history[column][-1])
+
+
+OWN = {
+    "agents' own, mean": (functools.partial(own_objectives, join=np.mean), ".3g"),
+    "agents' own, worst": (functools.partial(own_objectives, join=np.max), ".3g"),
+}
+END = {"stationarity": ("stationarity", ".1e"), "disagreement": ("disagreement", ".1e"), "test error": ("test_error", ".3g")}
+
+
+def ends(found, named, columns):
+    """A table with a row for each curve, of what its repeats have at the end.
+
+    ``found`` has the outcomes by curve, tuples of settings, whose formats are ``named``. ``columns`` are pairs by name: a
+    column of the histories, or a function of the outcomes, and a format.
+    """
+    rows = Table(named | {name: form for name, (_, form) in columns.items()})
+    for curve, outcomes in found.items():
+        rows.add(*curve, *(what(outcomes) if callable(what) else last(outcomes, what) for what, _ in columns.values()))
+    return rows
 
 
 class Table:

@@ -94,8 +94,9 @@ def test_the_agents_own_copies_are_what_solve_records():
     own = recorded["agent_objective"][-1]
     assert own.max() > 1.001 * recorded["objective"][-1]  # the mean is ahead of what any of them holds
     done = training({}, shared, ring, DGD(0.3), rounds=20, seed=0).work(consensus.engines.Stacked())
-    mean, worst = own_objectives([done, done], [shared.problem] * 2)
+    done = done._replace(case=shared)
+    mean, worst = (own_objectives([done, done], join) for join in (np.mean, np.max))
     np.testing.assert_allclose(mean, own.mean(), rtol=1e-12)
     np.testing.assert_allclose(worst, own.max(), rtol=1e-12)
-    lost = Outcome(None, np.empty((0, 2)), "diverged in round 3")
-    assert [spread.middle for spread in own_objectives([done, lost, lost], [shared.problem] * 3)] == [math.inf] * 2
+    lost = Outcome(None, np.empty((0, 2)), "diverged in round 3", shared)
+    assert own_objectives([done, lost, lost], np.mean).middle == math.inf
