@@ -9,8 +9,8 @@ import consensus
 import topologies
 from consensus.robust import ALIE, IPM, NNA, NNM, Attack, Bucketing, ClippedGossip, CSPlus, Dissensus, SignFlip, flip_labels
 from consensus.solvers import DGD, DSGDm
-from experiments.robustness.linear import smooth_optimum
 from experiments.shared.cases import DECAY, Case
+from experiments.shared.centralised import lowest
 from experiments.shared.curves import legend, panels, plain, points
 from experiments.shared.harness import Experiment
 from experiments.shared.tables import Spread, Table
@@ -123,7 +123,7 @@ def excess(outcomes, cases, curve, seeds):
         shards = consensus.partition(own.features[real], own.targets[real], agents=len(honest))
         theirs = consensus.Problem(whole.model, whole.loss, shards, whole.regularizer)
         ends = np.inf if outcome.diverged else np.mean([theirs.objective(w) for w in outcome.w[honest]])
-        values.append(100 * (ends / smooth_optimum(theirs) - 1))
+        values.append(100 * (ends / lowest(theirs, np.zeros(theirs.parameters), "BFGS", gtol=1e-10, maxiter=10000) - 1))
     return Spread.of(values)
 
 

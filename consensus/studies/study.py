@@ -346,6 +346,23 @@ class Study:
                     rows.append({**job.over, **who, **for_what, "file": outcome.path.name})
         return StudyTable.of(rows, [*self.over, "solver"], f"runs in {self.folder}")
 
+    def values(self) -> StudyTable:
+        """Return the measure of every run of the report, for statistics of one's own.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each case, solver and seed: the ``value``, and whether it ``missed`` its level, so that the value is the
+            budget, or diverged.
+        """
+        rows = [
+            {**over, "solver": label, "seed": seed, "value": value.number, "missed": value.missed}
+            for over, cell in zip(self.cells, self._plan.measured(), strict=True)
+            for label, values in cell.items()
+            for seed, value in zip(self.seeds, values, strict=True)
+        ]
+        return StudyTable.of(rows, [*self.over, "solver", "seed"], self._title("values"))
+
     def grids(self) -> StudyTable:
         """Return what was tried on the grids, the best setting in each case, and whether it lies inside its grid.
 

@@ -51,6 +51,10 @@ def test_it_tunes_on_other_seeds_until_the_best_is_inside_and_does_nothing_twice
     table, grids, runs = made.table(), made.grids(), made.runs().reset_index()
     assert table.caption == "exchanges to objective 1%: median [quartiles] of 3 seeds"
     assert table.index.tolist() == ["EXTRA", "DGD"]
+    values = made.values()
+    assert values.index.tolist() == [(name, seed) for name in ("EXTRA", "DGD") for seed in range(3)]
+    assert f"{values.loc['EXTRA', 'value'].median():.3g} [" in table.loc["EXTRA"].item()
+    assert not values["missed"].any()
     assert grids["inside"].tolist() == ["yes"]
     assert float(grids["best"].iloc[0].split("= ")[1]) > 0.004  # it grew
     assert set(runs[runs["for"] == "tuning"]["seed"]) == {1000, 1001}

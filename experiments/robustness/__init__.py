@@ -1,1 +1,0 @@
-"""Robustness of AdaptiveNEXT on hundreds of cases: ``python -m experiments.robustness``."""
