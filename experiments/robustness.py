@@ -170,4 +170,6 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    from experiments import robustness  # a module that workers find, as they cannot be sent functions with caches
+
+    robustness.main()
