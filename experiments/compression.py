@@ -54,7 +54,6 @@ def main(arguments=None):
     quick = {"dataset": ["diabetes"], "repeats": 1, "rounds": 20}
     experiment = Experiment("compression", __doc__, arguments, datasets=["boston"], repeats=3, rounds=2000, quick=quick)
     agents, datasets, seeds = experiment.agents, experiment.datasets, experiment.seeds
-    cases = {(data, seed): experiment.case(data, agents, seed, scheme="sorted") for data in datasets for seed in seeds}
     names = methods(experiment.rounds)
     families = {
         (data, seed, name, family.label): family
@@ -68,7 +67,8 @@ def main(arguments=None):
         family, (data, seed, name, _) = families[key], key
         settings = {"dataset": data, "solver": name, "setting": family.shown(point), "agents": agents, "seed": seed}
         amount = {"rounds": experiment.rounds * (1 if name in PLAIN else MORE), "records": RECORDS, "seed": seed}
-        return training(settings, cases[data, seed], graph(agents, seed), family.make(*point), **amount)
+        case = experiment.case(data, agents, seed, scheme="sorted")
+        return training(settings, case, graph(agents, seed), family.make(*point), **amount)
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*theory")  # LEAD's is of convex costs

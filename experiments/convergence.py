@@ -9,11 +9,11 @@ import numpy as np
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization
-from experiments.shared import centralised, curves, methods, tuning
+from experiments.shared import centralised, curves, methods
 from experiments.shared.cases import graph
 from experiments.shared.harness import Experiment
-from experiments.shared.levels import Merits, exchanges_to, level_of
-from experiments.shared.results import RECORDS, training
+from experiments.shared.levels import Merits
+from experiments.shared.results import RECORDS
 from experiments.shared.tables import Spread, Table, last
 from experiments.shared.tuning import Axis, Family
 
@@ -42,6 +42,7 @@ LEVELS = {
     f"exchanges to {part:.0%} of the gap": part for part in (0.1, 0.03, 0.01)
 }  # what is measured, each at its best setting
 ENDS = list(LEVELS)[-1]  # the measure whose settings the figures show
+MERITS = Merits(lambda key: key[:1], lambda place: LEVELS, lambda key: key[1] != ADAPTIVE)  # that one ends in other minima
 TRIALS = 3  # repeats on which settings are tried; the one whose worst of them is best is taken for all
 MORE, ADAPTIVES = 10, 3  # exchanges of the other solvers, whose rounds are cheap, for one of it; of AdaptiveNEXT
 # Where 15,910 parameters make rounds dear: fewer samples, so many times fewer rounds, in which no step would fall.
@@ -52,57 +53,32 @@ SKIPPED = {("mnist", PARTIAL, "falling"), ("mnist", LOCAL, "falling")}
 def main(arguments=None):
     quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
     experiment = Experiment("convergence", __doc__, arguments, datasets=DATASETS, quick=quick)
-    datasets, seeds, agents = experiment.datasets, experiment.seeds, experiment.agents
-    cases = {(data, seed): experiment.case(data, agents, seed, **LARGE.get(data, {})) for data in datasets for seed in seeds}
-    solvers = FAMILIES | {name: [Family(make)] for name, make in REFERENCES.items()}
-    families = {(data, name, one.label): one for data in datasets for name, some in solvers.items() for one in some}
-    families = {key: family for key, family in families.items() if key not in SKIPPED}
+    datasets = experiment.datasets
+    solvers = FAMILIES | {name: [Family(lambda reference=reference: reference)] for name, reference in REFERENCES.items()}
+    families = {
+        (data, name): [family for family in some if (data, name, family.label) not in SKIPPED]
+        for data in datasets
+        for name, some in solvers.items()
+    }
 
-    def run(key, point, seed):
-        (data, solver, _), family = key, families[key]
-        settings = {"dataset": data, "solver": solver, "setting": family.shown(point), "agents": agents, "seed": seed}
+    def run(data, name, solver, seed):
         rounds = max(1, experiment.rounds // SHORTER.get(data, 1))
-        exchanges = rounds * {PARTIAL: 1, LOCAL: 1, ADAPTIVE: ADAPTIVES}.get(solver, MORE)
-        if solver in REFERENCES:
-            return REFERENCES[solver](settings, cases[data, seed], rounds=exchanges, seed=seed)
-        amount = {"rounds": exchanges, "exchanges": exchanges, "records": exchanges if solver == ADAPTIVE else RECORDS}
-        return training(settings, cases[data, seed], graph(agents, seed), family.make(*point), **amount, seed=seed)
+        exchanges = rounds * {PARTIAL: 1, LOCAL: 1, ADAPTIVE: ADAPTIVES}.get(name, MORE)
+        case = experiment.case(data, experiment.agents, seed, **LARGE.get(data, {}))
+        if name in REFERENCES:
+            return case, None, solver, {"rounds": exchanges}
+        amount = {"rounds": exchanges, "exchanges": exchanges, "records": exchanges if name == ADAPTIVE else RECORDS}
+        return case, graph(experiment.agents, seed), solver, amount
 
-    def trials(points):
-        done = experiment.run({(*at, seed): run(*at, seed) for at in points for seed in seeds[:TRIALS]}, "choice of settings")
-        return {at: [done[*at, seed] for seed in seeds[:TRIALS]] for at in points}
-
-    merits = Merits(lambda key: key[:1], lambda place: LEVELS, lambda key: key[1] != ADAPTIVE)
-    found = tuning.tuned(trials, families, merits, quick=experiment.quick)
-    pairs = dict.fromkeys(key[:2] for key in families)
-    best = {(*pair, level): tuning.chosen(found, pair, level, merits) for pair in pairs for level in LEVELS}
-    repeats = experiment.run({(*at, seed): run(*at, seed) for at in dict.fromkeys(best.values()) for seed in seeds}, "repeats")
-    tried = [(key, point, runs) for key, some in found.items() for point, runs in some.items()]
-    every = repeats | {(key, point, seed): run for key, point, runs in tried for seed, run in zip(seeds, runs, strict=False)}
-    needs = needed(every, best, seeds)
-    ends = {pair: [every[*best[*pair, ENDS], seed] for seed in seeds] for pair in pairs}
-    settings = {pair: families[key].shown(point) for pair in pairs for key, point in [best[*pair, ENDS]]}
-
+    found = experiment.compare(("dataset", "solver"), families, run, MERITS, TRIALS)
+    needs = MERITS.needed(found.every, found.repeats, experiment.seeds)
+    ends, settings = (
+        {which[:2]: value for which, value in part.items() if which[2] == ENDS} for part in (found.repeats, found.settings)
+    )
     for name, quantity in (("figure", "objective"), ("stationarity", "stationarity"), ("test-error", "test_error")):
         experiment.figure(figure(ends, datasets, quantity), name)
     experiment.table(table(needs, ends, settings))
     experiment.table(ratios(needs, datasets), "ratios")
-    experiment.table(tuning.grids(found, families, merits, ("data set", "solver", "kind")), "grids")
-
-
-def needed(every, best, seeds):
-    """``{(data set, solver, measure): exchanges in every repeat}``, with the best setting by each measure.
-
-    Runs of AdaptiveNEXT set no level: it ends in other, often lower, minima.
-    """
-    counted = {}
-    for (key, _, seed), outcome in every.items():
-        if key[1] != ADAPTIVE:
-            counted.setdefault((key[0], seed), []).append(outcome)
-    return {
-        (data, solver, name): [exchanges_to(every[*at, s], level_of(counted[data, s], LEVELS[name])) for s in seeds]
-        for (data, solver, name), at in best.items()
-    }
 
 
 def figure(ends, datasets, quantity):

@@ -1,5 +1,7 @@
 """D-PSGD over graphs with one or few neighbours a round, agents of one label each: the test error by epochs, bytes, seconds."""
 
+import itertools
+
 import networkx as nx
 import numpy as np
 
@@ -8,11 +10,9 @@ import topologies
 from consensus.costs import Cluster, load
 from consensus.solvers import DGD
 from consensus.step_sizes import CosineAnnealing
-from experiments.shared import tuning
 from experiments.shared.curves import after_start, draw, legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
-from experiments.shared.tables import Spread, Table, last
+from experiments.shared.tables import Table, last
 from experiments.shared.tuning import Axis, Family
 
 BATCH, HIDDEN, DECAY = 32, 64, consensus.L2(1e-4)
@@ -41,49 +41,36 @@ def main(arguments=None):
     experiment = Experiment("graphs", __doc__, arguments, datasets=["mnist"], agents=25, repeats=3, rounds=500, quick=quick)
     agents, seeds = experiment.agents, experiment.seeds
     scheme = {"hidden": HIDDEN, "regularizer": DECAY, "scheme": "sorted"}
-    cases = {(data, seed): experiment.case(data, agents, seed, **scheme) for data in experiment.datasets for seed in seeds}
     schedules = {seed: networks(agents, seed) for seed in seeds}
     steps = Family(
         lambda step: DGD(CosineAnnealing(step, experiment.rounds), batch=BATCH), (Axis("first step", (0.1, 0.4), 2.0),), FALLING
     )
-    families = {(data, name, FALLING): steps for data in experiment.datasets for name in schedules[seeds[0]]}
 
-    def run(key, point, seed):
-        data, name, _ = key
-        settings = {"dataset": data, "network": name, "setting": steps.shown(point), "agents": agents, "seed": seed}
-        amount = {"rounds": experiment.rounds, "seed": seed, "records": RECORDS}
-        return training(settings, cases[data, seed], schedules[seed][name], steps.make(*point), **amount)
+    def run(data, name, solver, seed):
+        return experiment.case(data, agents, seed, **scheme), schedules[seed][name], solver, {"records": RECORDS}
 
-    def first(points):
-        return experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of steps")
-
-    found = tuning.tuned(first, families, merits, quick=experiment.quick)
-    best = {key[:2]: tuning.chosen(found, key[:2], END, merits) for key in families}
-    outcomes = experiment.run({(*at, seed): run(*at, seed) for at in best.values() for seed in seeds}, "repeats")
-    repeats = {
-        key: [timed(outcomes[*at, seed], cases[key[0], seed], schedules[seed][key[1]]) for seed in seeds]
-        for key, at in best.items()
-    }
+    families = {key: [steps] for key in itertools.product(experiment.datasets, schedules[seeds[0]])}
+    found = experiment.compare(("dataset", "network"), families, run, merits, what="choice of steps")
+    repeats = {which[:2]: [timed(outcome) for outcome in outcomes] for which, outcomes in found.repeats.items()}
     experiment.figure(figure(repeats, experiment.datasets))
-    experiment.table(table(repeats, schedules[seeds[0]], {key: steps.shown(point) for key, (_, point) in best.items()}))
-    experiment.table(tuning.grids(found, families, merits, ("data set", "network", "steps")), "grids")
+    experiment.table(table(repeats, {which[:2]: setting for which, setting in found.settings.items()}))
 
 
-def merits(found, key, outcome):
+def merits(found, key, outcomes):
     """The error of the worst agent."""
+    (outcome,) = outcomes
     return {END: np.inf if outcome.diverged else float(outcome.history["test_error_worst"][-1])}
 
 
-def timed(outcome, case, network):
+def timed(outcome):
     """The outcome with the seconds that it would take on ``WAN``."""
-    history = {column: outcome.history[column] for column in outcome.history}
-    return outcome._replace(history=history | {"seconds": WAN.seconds(load(outcome.history, case.problem, network))})
+    seconds = WAN.seconds(load(outcome.history, outcome.case.problem, outcome.network))
+    return outcome._replace(history={**dict(outcome.history), "seconds": seconds})
 
 
 def figure(repeats, datasets):
     canvas, axes = panels(len(COSTS) * len(datasets), len(COSTS), size=(3.0, 2.6), share="row")
-    places = [(data, x) for data in datasets for x in COSTS]
-    for ax, (data, x) in zip(axes, places, strict=True):
+    for ax, (data, x) in zip(axes, itertools.product(datasets, COSTS), strict=True):
         draw(ax, {name: after_start(found) for (where, name), found in repeats.items() if where == data}, "test_error_worst", x)
         ax.set_title(f"{data}, by {x}")
         if x == "seconds":
@@ -92,23 +79,14 @@ def figure(repeats, datasets):
     return canvas
 
 
-def table(repeats, schedules, settings):
+def table(repeats, settings):
     columns = {"test error": ".3g", "at the worst agent": ".3g", "disagreement": ".2g", "MB": ".4g", "seconds": ".3g"}
     rows = Table({"data set": "", "network": "", "exact after": "", "step": "", **columns})
-    for (data, name), outcomes in repeats.items():
-        *measured, sent, seconds = (
-            last(outcomes, column) for column in ("test_error", "test_error_worst", "disagreement", "bytes", "seconds")
-        )
-        period = getattr(schedules[name], "period", None)
-        rows.add(
-            data,
-            name,
-            f"{period} rounds" if period else "–",
-            settings[data, name],
-            *measured,
-            Spread(*(value / 1e6 for value in sent)),
-            seconds,
-        )
+    units = {"test_error": 1, "test_error_worst": 1, "disagreement": 1, "bytes": 1e6, "seconds": 1}
+    for key, outcomes in repeats.items():
+        period = getattr(outcomes[0].network, "period", None)
+        ends = (last(outcomes, column, unit) for column, unit in units.items())
+        rows.add(*key, f"{period} rounds" if period else "–", settings[key], *ends)
     return rows
 
 

@@ -11,11 +11,9 @@ import topologies
 from consensus.directions import AdamW
 from consensus.solvers import DGD, DiLoCo, NoLoCo
 from consensus.step_sizes import CosineAnnealing
-from experiments.shared import tuning
 from experiments.shared.cases import Case
 from experiments.shared.curves import after_start, draw, legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
 from experiments.shared.tables import Table, last
 from experiments.shared.tuning import Axis, Family
 
@@ -57,30 +55,21 @@ def main(arguments=None):
     size = {"width": 16, "blocks": 1, "heads": 2} if experiment.quick else {"width": WIDTH, "blocks": BLOCKS, "heads": HEADS}
     cases = {seed: texts(agents, seed, 20 if experiment.quick else SEQUENCES, **size) for seed in seeds}
     local = 2 if experiment.quick else LOCAL_STEPS
-    families = {(name, family.label): family for name, family in methods(steps, local).items()}
 
-    def run(key, point, seed):
-        name, family = key[0], families[key]
-        settings = {"solver": name, "setting": family.shown(point), "agents": agents, "seed": seed}
+    def run(name, solver, seed):
         rounds = max(1, steps // local) if name in (PAIRS, SERVER) else steps
-        on = network(name, agents, seed)
-        amount = {"rounds": rounds, "seed": seed, "records": RECORDS}
-        amount["metrics_on"] = 10 if experiment.quick else MEASURED
-        return training(settings, cases[seed], on, family.make(*point), **amount)
+        measured = 10 if experiment.quick else MEASURED
+        return cases[seed], network(name, agents, seed), solver, {"rounds": rounds, "records": RECORDS, "metrics_on": measured}
 
-    def first(points):
-        return experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of steps")
-
-    found = tuning.tuned(first, families, merits, quick=experiment.quick)
-    best = {name: tuning.chosen(found, (name,), MEASURE, merits) for name, _ in families}
-    outcomes = experiment.run({(*at, seed): run(*at, seed) for at in best.values() for seed in seeds}, "repeats")
-    repeats = {name: [counted(name, outcomes[*at, seed], agents) for seed in seeds] for name, at in best.items()}
+    families = {(name,): [family] for name, family in methods(steps, local).items()}
+    found = experiment.compare(("solver",), families, run, merits, what="choice of steps")
+    repeats = {name: [counted(name, run, agents) for run in runs] for (name, _), runs in found.repeats.items()}
     experiment.figure(figure(repeats))
-    experiment.table(table(repeats, {name: families[key].shown(point) for name, (key, point) in best.items()}))
-    experiment.table(tuning.grids(found, families, merits, ("solver", "steps")), "grids")
+    experiment.table(table(repeats, {name: setting for (name, _), setting in found.settings.items()}))
 
 
-def merits(found, key, outcome):
+def merits(found, key, outcomes):
+    (outcome,) = outcomes
     return {MEASURE: np.inf if outcome.diverged else float(outcome.history["objective"][-1])}
 
 
@@ -181,9 +170,8 @@ def table(repeats, settings):
         {"solver": "", "step": "", "loss": ".3f", "wrong": ".3f", "worst agent": ".3f", "MB": ".4g", "exchanges": ".0f"}
     )
     for name, outcomes in repeats.items():
-        ends = [last(outcomes, column) for column in ("objective", "test_error", "test_error_worst", "bytes", "exchanges")]
-        ends[3] = type(ends[3])(*(value / 1e6 for value in ends[3]))
-        rows.add(name, settings[name], *ends)
+        errors = [last(outcomes, column) for column in ("objective", "test_error", "test_error_worst")]
+        rows.add(name, settings[name], *errors, last(outcomes, "bytes", 1e6), last(outcomes, "exchanges"))
     return rows
 
 

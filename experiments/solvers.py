@@ -11,13 +11,12 @@ import consensus
 import topologies
 from consensus import plotting
 from consensus.solvers import check_needs
-from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.curves import legend
 from experiments.shared.harness import Experiment
-from experiments.shared.levels import Merits, exchanges_to, level_of
+from experiments.shared.levels import Merits
 from experiments.shared.methods import ADAPTIVE, DEAR, methods
-from experiments.shared.results import RECORDS, training
+from experiments.shared.results import RECORDS
 from experiments.shared.tables import Spread, Table
 
 # What is learnt, and the part of the gap between start and optimum that is left in the end.
@@ -26,8 +25,7 @@ PROBLEMS = {
     "linear, L1": ({"hidden": 0, "regularizer": consensus.L1(1e-2)}, 1e-4),
     "network, L2": ({}, 1e-2),
 }
-MEASURES = {"exchanges": "exchanges", "kB": "bytes", "gradients": "gradients", "seconds": "seconds"}
-SCALES = {"kB": 1e3}
+MEASURES = {"exchanges": ("exchanges", 1), "kB": ("bytes", 1e3), "gradients": ("gradients", 1), "seconds": ("seconds", 1)}
 FORMATS = {"exchanges": ".0f", "kB": ".3g", "gradients": ".3g", "seconds": ".2g"}
 FEWEST = "exchanges to the level"  # by which settings are chosen
 MORE = 10  # exchanges of methods whose rounds are cheap, for one of the others
@@ -37,43 +35,31 @@ def main(arguments=None):
     quick = {"dataset": ["diabetes"], "repeats": 1, "rounds": 10}
     experiment = Experiment("solvers", __doc__, arguments, datasets=["boston"], repeats=3, rounds=200, quick=quick)
     seeds, agents = experiment.seeds, experiment.agents
-    places = [(data, name) for data in experiment.datasets for name in PROBLEMS]
-    cases = {(*at, seed): experiment.case(at[0], agents, seed, **PROBLEMS[at[1]][0]) for at in places for seed in seeds}
-    families = {
-        (*at, solver, family.label): family
-        for at in places
-        for solver, some in fitting(cases[*at, seeds[0]].problem, graph(agents, seeds[0])).items()
-        for family in some
-    }
-    merits = Merits(lambda key: key[:2], lambda at: {FEWEST: PROBLEMS[at[1]][1]}, sets_levels)
 
-    def run(key, point, seed):
-        (data, name, solver, _), family = key, families[key]
-        settings = {"dataset": data, "problem": name, "solver": solver, "setting": family.shown(point), "agents": agents}
-        case, network = cases[data, name, seed], graph(agents, seed)
+    def case(data, name, seed):
+        return experiment.case(data, agents, seed, **PROBLEMS[name][0])
+
+    families = {
+        (data, name, solver): some
+        for data in experiment.datasets
+        for name in PROBLEMS
+        for solver, some in fitting(case(data, name, seeds[0]).problem, graph(agents, seeds[0])).items()
+    }
+
+    def run(data, name, solver, method, seed):
         # A default is that of the first repeat's problem: one setting for all.
-        method = family.make(*point).prepared(cases[data, name, seeds[0]].problem, topologies.Static(graph(agents, seeds[0])))
+        method = method.prepared(case(data, name, seeds[0]).problem, topologies.Static(graph(agents, seeds[0])))
         exchanges = experiment.rounds * (3 if "3" in solver else 1 if solver in DEAR else MORE)
         amount = {"rounds": exchanges, "exchanges": exchanges, "records": exchanges if solver == ADAPTIVE else RECORDS}
-        return training(settings | {"seed": seed}, case, network, method, **amount, seed=seed)
-
-    def first(points):
-        return {
-            at: [one] for at, one in experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of settings").items()
-        }
+        return case(data, name, seed), graph(agents, seed), method, amount
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*theory")  # the convex ones meet a network, too: the table says which
-        found = tuning.tuned(first, families, merits, quick=experiment.quick)
-        best = {which: tuning.chosen(found, which, FEWEST, merits) for which in dict.fromkeys(key[:3] for key in found)}
-        repeats = experiment.run({(*at, seed): run(*at, seed) for at in best.values() for seed in seeds}, "repeats")
-    outcomes = {(*which, seed): repeats[*at, seed] for which, at in best.items() for seed in seeds}
-    outcomes |= {(*key, point, seeds[0]): outcome for key, tried in found.items() for point, (outcome,) in tried.items()}
-    needs = {which: needed(outcomes, which, seeds) for which in best}
+        found = experiment.compare(("dataset", "problem", "solver"), families, run, MERITS)
+    needs = needed(found.every, found.repeats, seeds)
     experiment.figure(figure(needs))
-    experiment.table(table(needs, {which: families[key].shown(point) for which, (key, point) in best.items()}))
+    experiment.table(table(needs, {which[:3]: setting for which, setting in found.settings.items()}))
     experiment.table(ranks(needs), "ranks")
-    experiment.table(tuning.grids(found, families, merits, ("data set", "problem", "solver", "steps")), "grids")
 
 
 def fitting(problem, network):
@@ -95,16 +81,16 @@ def sets_levels(key):
     return key[2] != ADAPTIVE or "linear" in key[1]
 
 
-def needed(outcomes, which, seeds):
-    """``{measure: Spread}``: what is needed until the objective stays low."""
-    pairs = []
-    for seed in seeds:
-        counted = [run for key, run in outcomes.items() if key[:2] == which[:2] and key[-1] == seed and sets_levels(key)]
-        pairs.append((outcomes[*which, seed], level_of(counted, PROBLEMS[which[1]][1])))
-    return {
-        measure: Spread(*(value / SCALES.get(measure, 1) for value in Spread.of(exchanges_to(*pair, column) for pair in pairs)))
-        for measure, column in MEASURES.items()
-    }
+MERITS = Merits(lambda key: key[:2], lambda place: {FEWEST: PROBLEMS[place[1]][1]}, sets_levels)
+
+
+def needed(every, repeats, seeds):
+    """``{measure: Spread}`` by solver: what is needed until the objective stays low."""
+    found = {}
+    for measure, (column, unit) in MEASURES.items():
+        for which, values in MERITS.needed(every, repeats, seeds, column).items():
+            found.setdefault(which[:3], {})[measure] = Spread.of(value / unit for value in values)
+    return found
 
 
 def ranked(needs):

@@ -1,5 +1,7 @@
 """Batches of 32: the test error against epochs, exchanges, bytes and seconds, of agents with like data or few classes each."""
 
+import itertools
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -7,11 +9,9 @@ import consensus
 import topologies
 from consensus.solvers import D2, DGD, GTHSGD, AdaptiveNEXT, GradientTracking, QGDSGDm
 from consensus.step_sizes import CosineAnnealing
-from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.curves import after_start, draw, legend, plain
 from experiments.shared.harness import Experiment
-from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table, last
 from experiments.shared.tuning import Axis, Family
 
@@ -46,40 +46,25 @@ def methods(rounds):
 def main(arguments=None):
     quick = {"dataset": ["digits"], "repeats": 1, "rounds": 30}
     experiment = Experiment("stochastic", __doc__, arguments, datasets=["mnist"], repeats=3, rounds=500, quick=quick)
-    agents, seeds = experiment.agents, experiment.seeds
-    places = [(data, scheme) for data in experiment.datasets for scheme in SHARED_OUT]
-    cases = {
-        (data, scheme, seed): experiment.case(data, agents, seed, hidden=HIDDEN, regularizer=DECAY, scheme=scheme)
-        for data, scheme in places
-        for seed in seeds
-    }
+    agents = experiment.agents
+    places = list(itertools.product(experiment.datasets, SHARED_OUT))
     names = methods(experiment.rounds)
-    families = {(*place, name, family.label): family for place in places for name in names for family in names[name]}
 
-    def run(key, point, seed):
-        data, scheme, name, _ = key
-        family, solver = families[key], families[key].make(*point)
-        settings = {"dataset": data, "shards": scheme, "solver": name, "setting": family.shown(point), "agents": agents}
+    def run(data, scheme, name, solver, seed):
+        case = experiment.case(data, agents, seed, hidden=HIDDEN, regularizer=DECAY, scheme=scheme)
         network = topologies.Static(graph(agents, seed), weights=topologies.lazy(topologies.metropolis))  # as D2 asks
-        amount = {"rounds": max(1, round(PARTS.get(name, 1.0) * experiment.rounds)), "seed": seed}
-        amount["records"] = OFTEN if name in PARTS else RECORDS
-        return training(settings | {"seed": seed}, cases[data, scheme, seed], network, solver, **amount)
+        amount = {"rounds": max(1, round(PARTS.get(name, 1.0) * experiment.rounds))}
+        return case, network, solver, amount | {"records": OFTEN if name in PARTS else RECORDS}
 
-    def first(points):
-        return experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of settings")
-
-    found = tuning.tuned(first, families, merits, quick=experiment.quick)
-    wanted = [(*place, name, measure) for place in places for name in names for measure in (NEEDED, END)]
-    best = {which: tuning.chosen(found, which[:3], which[3], merits) for which in wanted}
-    outcomes = experiment.run({(*at, seed): run(*at, seed) for at in best.values() for seed in seeds}, "repeats")
-    repeats = {which: [outcomes[*at, seed] for seed in seeds] for which, at in best.items()}
-    experiment.figure(figure(repeats, places, names))
-    experiment.table(table(repeats, {which: families[key].shown(point) for which, (key, point) in best.items()}))
-    experiment.table(tuning.grids(found, families, merits, ("data set", "shards", "solver", "steps")), "grids")
+    families = {(*place, name): names[name] for place in places for name in names}
+    found = experiment.compare(("dataset", "shards", "solver"), families, run, merits)
+    experiment.figure(figure(found.repeats, places, names))
+    experiment.table(table(found.repeats, found.settings))
 
 
-def merits(found, key, outcome):
+def merits(found, key, outcomes):
     """Return the worst agent's costs to the level, ties broken by the error at the end; and that error."""
+    (outcome,) = outcomes
     end = np.inf if outcome.diverged else float(outcome.history["test_error_worst"][-1])
     return {NEEDED: (reached(outcome, "epochs"), end), END: end}
 
@@ -109,9 +94,9 @@ def table(repeats, settings):
     for data, scheme, name in dict.fromkeys(which[:3] for which in repeats):
         at_end, to_level = ((data, scheme, name, measure) for measure in (END, NEEDED))
         needed = [
-            Spread.of(reached(outcome, column) for outcome in repeats[to_level]) for column in ("epochs", "bytes", "seconds")
+            Spread.of(reached(outcome, column) / unit for outcome in repeats[to_level])
+            for column, unit in (("epochs", 1), ("bytes", 1e9), ("seconds", 1))
         ]
-        needed[1] = Spread(*(value / 1e9 for value in needed[1]))
         errors = [last(repeats[at_end], column) for column in ("test_error", "test_error_worst")]
         rows.add(data, SHARED_OUT[scheme], name, settings[at_end] or "–", *errors, settings[to_level] or "–", *needed)
     return rows

@@ -1,6 +1,5 @@
 """One agent ten times slower than the others, late and lost messages: with rounds and without, by the clock."""
 
-import dataclasses
 import math
 import warnings
 
@@ -14,7 +13,6 @@ from experiments.shared import curves, slowed, tuning
 from experiments.shared.cases import graph
 from experiments.shared.harness import Experiment
 from experiments.shared.levels import Merits, exchanges_to, level_of
-from experiments.shared.results import training
 from experiments.shared.slowed import SLOW
 from experiments.shared.tables import Spread, Table
 from experiments.shared.tuning import Axis, Family
@@ -58,34 +56,25 @@ def main(arguments=None):
 
 def of_networks(experiment):
     """Train a network by all methods on both clocks: the outcomes by place and level, and each repeat's lowest objective."""
-    seeds, agents = experiment.seeds, experiment.agents
-    (data,) = experiment.datasets[:1]
-    cases = {seed: experiment.case(data, agents, seed) for seed in seeds}
-    families = {(clock, name): family for clock in CLOCKS for name, family in FAMILIES.items()}
+    (data,), agents = experiment.datasets[:1], experiment.agents
+    families = {(clock, name): [family] for clock in CLOCKS for name, family in FAMILIES.items()}
     del families["slow, late, lost", "overlap SGP"]  # it bears no losses
 
-    def run(key, point, seed):
-        (clock, name), family = key, families[key]
-        settings = {"clock": clock, "solver": name, "setting": family.shown(point), "agents": agents, "seed": seed}
-        engine, network = CLOCKS[clock](agents), graph(agents, seed)
+    def run(clock, name, solver, seed):
         rounds = math.ceil(experiment.rounds / (1 if name in WITHOUT else ROUNDS[clock]))
-        one = training(settings, cases[seed], network, family.make(*point), rounds=rounds, seed=seed)
-        return dataclasses.replace(one, config={**one.config, "engine": repr(engine)}, work=lambda _: one.work(engine))
-
-    def first(points):
-        done = experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of settings")
-        return {at: [one] for at, one in done.items()}
+        engine = CLOCKS[clock](agents)
+        return experiment.case(data, agents, seed), graph(agents, seed), solver, {"rounds": rounds, "engine": engine}
 
     merits = Merits(lambda key: (), lambda place: LEVELS, lambda key: key[1] != ADAPTIVE, column="clock")
-    found = tuning.tuned(first, families, merits, quick=experiment.quick)
-    best = {(key, level): point for key in families for level, point in tuning.best(found, key, merits).items()}
-    wanted = sorted({(key, point) for (key, _), point in best.items()})
-    repeats = experiment.run({(*at, seed): run(*at, seed) for at in wanted for seed in seeds}, "repeats")
-    counted = {at: one for at, one in repeats.items() if at[0][1] != ADAPTIVE}
-    lowest = [level_of([one for at, one in counted.items() if at[-1] == seed], 0.0) for seed in seeds]
-    outcomes = {(key, level): [repeats[key, point, seed] for seed in seeds] for (key, level), point in best.items()}
-    experiment.table(table(outcomes, best, families, LEVELS, lowest))
-    experiment.table(tuning.grids(found, families, merits, ("clock", "solver")), "grids")
+    found = experiment.compare(("clock", "solver"), families, run, merits)
+    counted = {seed: [] for seed in experiment.seeds}
+    for (_, name, _), runs in found.repeats.items():
+        for seed, outcome in zip(experiment.seeds, runs, strict=True):
+            counted[seed] += [outcome] * (name != ADAPTIVE)
+    lowest = [level_of(runs, 0.0) for runs in counted.values()]
+    outcomes = {((clock, name), level): runs for (clock, name, level), runs in found.repeats.items()}
+    settings = {((clock, name), level): setting for (clock, name, level), setting in found.settings.items()}
+    experiment.table(table(outcomes, settings, LEVELS, lowest))
     return outcomes, lowest
 
 
@@ -114,8 +103,8 @@ def of_quadratics(experiment):
         slowed.REAL,
     )
     outcomes |= {(key, level): [done[key[1], point, seed] for seed in seeds] for (key, level), point in real}
-    every = {key: slowed.FAMILIES[key[1]] for key, _ in best}
-    experiment.table(table(outcomes, best, every, slowed.LEVELS, [0.0] * len(seeds)), "quadratics")
+    settings = {which: slowed.FAMILIES[which[0][1]].shown(point) for which, point in best.items()}
+    experiment.table(table(outcomes, settings, slowed.LEVELS, [0.0] * len(seeds)), "quadratics")
     experiment.table(tuning.grids(found, families, merits, ("clock", "solver")), "quadratics-grids")
     return outcomes
 
@@ -143,7 +132,7 @@ def left(outcome, low):
     return outcome._replace(history={"clock": history["clock"][1:], "gap": gap[1:]})
 
 
-def table(outcomes, best, families, levels, lowest):
+def table(outcomes, settings, levels, lowest):
     """Seconds until so much of the gap is left, at the best setting for it; the setting shown is that for the last level."""
     rows = Table({"clock": "", "solver": "", "setting": "", **dict.fromkeys(levels, ".3g"), "objective": ".3g"})
     last = list(levels)[-1]
@@ -154,7 +143,7 @@ def table(outcomes, best, families, levels, lowest):
             ends = [low + part * (one.history["objective"][0] - low) for one, low in pairs]
             cells.append(Spread.of(exchanges_to(one, at, "clock") for (one, _), at in zip(pairs, ends, strict=True)))
         end = Spread.of(math.inf if one.diverged else one.history["objective"][-1] for one in outcomes[key, last])
-        rows.add(*key, families[key].shown(best[key, last]) or "–", *cells, end)
+        rows.add(*key, settings[key, last] or "–", *cells, end)
     return rows
 
 

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 
@@ -13,8 +14,28 @@ from tqdm import tqdm
 
 from consensus import datasets, engines
 from consensus.solve import ENGINES
-from experiments.shared import cases, results
+from experiments.shared import cases, results, tuning
 from experiments.shared.environment import environment
+
+_SHOWN = {"dataset": "data set"}  # names of settings in tables
+
+
+class Compared(NamedTuple):
+    """What :meth:`Experiment.compare` found.
+
+    Attributes
+    ----------
+    repeats : dict
+        Outcomes of all seeds by key and measure, at the setting that is best by it.
+    settings : dict
+        That setting in words.
+    every : dict
+        All outcomes, of trials, too, by key with the family's label, point and seed.
+    """
+
+    repeats: dict
+    settings: dict
+    every: dict
 
 
 class Experiment:
@@ -99,6 +120,43 @@ class Experiment:
             return self._of(dict(zip(names, curve, strict=True)), seed, *make(*curve, seed=seed))
 
         return self.repeat(run, curves, what)
+
+    def compare(self, names, families, make, merits, trials=1, what="choice of settings"):
+        """The outcomes of solvers at their best settings, which are tuned on the first ``trials`` seeds: a Compared.
+
+        ``families`` are a list of :class:`experiments.shared.tuning.Family` for each key, a tuple that ``names`` names.
+        ``make(*key, solver, seed)`` is as in :meth:`train`, ``merits`` as in :func:`experiments.shared.tuning.tuned`, with
+        lists of outcomes, one for each trial. What was tried is written as a table, ``grids``.
+        """
+        flat = {(*key, family.label): family for key, some in families.items() for family in some}
+
+        def runs(points, seeds, what):
+            wanted = {}
+            for key, point in points:
+                settings = dict(zip(names, key, strict=False)) | {"setting": flat[key].shown(point)}
+                for seed in seeds:
+                    made = make(*key[:-1], flat[key].make(*point), seed)
+                    wanted[key, point, seed] = self._of(settings, seed, *made)
+            return self.run(wanted, what)
+
+        def tried(points):
+            done = runs(points, self.seeds[:trials], what)
+            return {at: [done[*at, seed] for seed in self.seeds[:trials]] for at in points}
+
+        found = tuning.tuned(tried, flat, merits, quick=self.quick)
+        measures = tuning.best(found, next(iter(found)), merits)
+        best = {(*key, measure): tuning.chosen(found, key, measure, merits) for key in families for measure in measures}
+        done = runs(dict.fromkeys(best.values()), self.seeds, "repeats")
+        every = done | {
+            (key, point, seed): run
+            for key, points in found.items()
+            for point, runs in points.items()
+            for seed, run in zip(self.seeds, runs, strict=False)
+        }
+        self.table(tuning.grids(found, flat, merits, [*(_SHOWN.get(name, name) for name in names), "steps"]), "grids")
+        repeats = {which: [done[*at, seed] for seed in self.seeds] for which, at in best.items()}
+        settings = {which: flat[key].shown(point) for which, (key, point) in best.items()}
+        return Compared(repeats, settings, every)
 
     def _of(self, settings, seed, case, network, solver, options=None):
         settings = settings | {"agents": case.problem.agents, "seed": seed}

@@ -41,3 +41,19 @@ class Merits:
         end = max(math.inf if run.diverged else float(run.history["objective"][-1]) for run in outcome)
         needed = functools.partial(exchanges_to, column=self.column)
         return {name: (max(map(needed, outcome, levels)), end) for name, levels in self.known[at].items()}
+
+    def needed(self, every, repeats, seeds, column=None):
+        """What every one of ``repeats`` needs to the level, by key and measure, in another ``column``, if one is given.
+
+        ``repeats`` and ``every`` are those of :class:`experiments.shared.harness.Compared`; every run that counts sets levels.
+        """
+        counted = {}
+        for (key, _, seed), outcome in every.items():
+            if self.counts(key):
+                counted.setdefault((self.place(key), seed), []).append(outcome)
+        found = {}
+        for which, runs in repeats.items():
+            place = self.place(which)
+            levels = [level_of(counted[place, seed], self.parts(place)[which[-1]]) for seed in seeds]
+            found[which] = [exchanges_to(*pair, column or self.column) for pair in zip(runs, levels, strict=True)]
+        return found

@@ -102,21 +102,21 @@ def save(folder, run, outcome, environment):
     os.replace(part, final)
 
 
-def training(settings, case, network, solver, *, rounds, seed, exchanges=None, records=RECORDS, metrics_on=None, metrics=None):
+def training(settings, case, network, solver, *, rounds, seed, exchanges=None, records=RECORDS, engine=None, **more):
     """A run of ``consensus.solve`` on a Case, whose start is that of ``seed``; the history gets about ``records`` rows.
 
     The solver's settings must show when it is printed; a function among them shows by its name only. With ``exchanges`` it ends
-    with the first recorded round after so many; ``metrics_on`` and ``metrics`` are options of ``consensus.solve``.
+    with the first recorded round after so many. An ``engine`` of its own, such as a simulated clock, belongs to its config;
+    ``metrics_on`` and ``metrics`` are options of ``consensus.solve``.
     """
     start = case.problem.model.init(np.random.default_rng(seed))
     every = max(1, rounds // records)
     config = {"rounds": rounds, "exchanges": exchanges, "record_every": every, **case.identity(start, network, solver)}
-    config |= {} if metrics_on is None else {"metrics_on": metrics_on}
-    config |= {} if metrics is None else {"metrics": list(metrics)}
+    config |= {name: value if name == "metrics_on" else list(value) for name, value in more.items() if value is not None}
+    config |= {"engine": repr(engine)} if engine else {}
 
-    def work(engine):
-        options = {"start": start, "engine": engine, "record_every": every, "test": case.test, "metrics_on": metrics_on}
-        options |= {"metrics": metrics}
+    def work(usual):
+        options = {"start": start, "engine": engine or usual, "record_every": every, "test": case.test, **more}
         try:
             result = consensus.solve(case.problem, network, solver, rounds=rounds, exchanges=exchanges, **options)
         except consensus.DivergenceError as error:

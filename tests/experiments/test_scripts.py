@@ -97,10 +97,6 @@ def test_a_level_counts_as_reached_once_it_is_kept(objective, needed):
     assert levels.exchanges_to(outcome(objective), 2.0) == needed
 
 
-def merits():
-    return levels.Merits(lambda key: key[:1], lambda place: convergence.LEVELS, lambda key: key[1] != convergence.ADAPTIVE)
-
-
 def test_the_setting_that_needs_the_fewest_exchanges_is_chosen_for_each_level():
     slow, fast = outcome([10.0, 3.0, 1.05, 1.0, 1.0]), outcome([10.0, 1.5, 1.5, 1.5, 1.0])
     found = {
@@ -109,19 +105,19 @@ def test_the_setting_that_needs_the_fewest_exchanges_is_chosen_for_each_level():
         ("d", convergence.ADAPTIVE, ""): {(): [outcome([10.0, -90.0, -90.0, -90.0, -90.0])]},  # sets no level
     }
     first, _, last = convergence.LEVELS
-    assert tuning.chosen(found, ("d", "s"), first, merits()) == (("d", "s", ""), (2.0,))
-    assert tuning.chosen(found, ("d", "s"), last, merits()) == (("d", "s", ""), (1.0,))
+    assert tuning.chosen(found, ("d", "s"), first, convergence.MERITS) == (("d", "s", ""), (2.0,))
+    assert tuning.chosen(found, ("d", "s"), last, convergence.MERITS) == (("d", "s", ""), (1.0,))
     found["d", "other", ""] = {(): [outcome([10.0, -90.0])]}  # nobody else gets near: the lowest end wins
     found["d", "s", ""][1.0,] = [outcome([10.0, 9.0, 1.0, 0.5])]
-    assert tuning.chosen(found, ("d", "s"), last, merits()) == (("d", "s", ""), (1.0,))
+    assert tuning.chosen(found, ("d", "s"), last, convergence.MERITS) == (("d", "s", ""), (1.0,))
 
 
 def test_of_several_repeats_the_worst_counts():
     good, bad, even = outcome([10.0, 0.0, 0.0, 0.0]), outcome([10.0, 9.0, 9.0, 0.0]), outcome([10.0, 9.0, 0.0, 0.0])
     found = {("d", "s", ""): {(1.0,): [good, bad], (2.0,): [even, even]}}
     first = next(iter(convergence.LEVELS))
-    assert merits()(found, ("d", "s", ""), [good, bad])[first] == (3.0, 0.0)
-    assert tuning.chosen(found, ("d", "s"), first, merits()) == (("d", "s", ""), (2.0,))
+    assert convergence.MERITS(found, ("d", "s", ""), [good, bad])[first] == (3.0, 0.0)
+    assert tuning.chosen(found, ("d", "s"), first, convergence.MERITS) == (("d", "s", ""), (2.0,))
 
 
 def test_levels_are_those_of_all_runs_with_the_seed_but_adaptive_next_s():
@@ -133,8 +129,9 @@ def test_levels_are_those_of_all_runs_with_the_seed_but_adaptive_next_s():
         (other, (), 1): outcome([10.0, 0.0, 0.0]),
         (adaptive, (), 1): outcome([10.0, -90.0, -90.0]),
     }
-    best = {("d", "s", name): (key, (1.0,)) for name in convergence.LEVELS}
-    assert list(convergence.needed(every, best, [0, 1]).values()) == [[2.0, 2.0], [2.0, math.inf], [2.0, math.inf]]
+    repeats = {("d", "s", name): [every[key, (1.0,), seed] for seed in (0, 1)] for name in convergence.LEVELS}
+    found = convergence.MERITS.needed(every, repeats, [0, 1])
+    assert list(found.values()) == [[2.0, 2.0], [2.0, math.inf], [2.0, math.inf]]
 
 
 def test_ratios_are_to_partial_linearization_with_the_network_s_curvature():

@@ -9,7 +9,7 @@ import consensus
 import topologies
 from consensus.history import History
 from experiments import solvers
-from experiments.shared import levels, tuning
+from experiments.shared import tuning
 from experiments.shared.cases import case
 from experiments.shared.methods import UNTUNED, methods
 from experiments.shared.results import Outcome
@@ -31,16 +31,16 @@ FOUND = {
 
 
 def test_settings_are_chosen_by_exchanges_and_where_none_is_enough_by_the_objective():
-    merits = levels.Merits(lambda key: key[:2], lambda at: {solvers.FEWEST: 1e-4}, solvers.sets_levels)
-    assert tuning.chosen(FOUND, FAST[:3], solvers.FEWEST, merits) == (FAST, (2.0,))
-    assert tuning.chosen(FOUND, SLOW[:3], solvers.FEWEST, merits) == (SLOW, (1.0,))
+    assert tuning.chosen(FOUND, FAST[:3], solvers.FEWEST, solvers.MERITS) == (FAST, (2.0,))
+    assert tuning.chosen(FOUND, SLOW[:3], solvers.FEWEST, solvers.MERITS) == (SLOW, (1.0,))
 
 
 def test_what_is_needed_is_counted_to_the_same_level():
-    outcomes = {(*FAST[:3], 0): FOUND[FAST][2.0,][0], (*SLOW[:3], 0): FOUND[SLOW][1.0,][0]}
-    needed = solvers.needed(outcomes, FAST[:3], [0])
-    assert {name: spread.middle for name, spread in needed.items()} == {"exchanges": 2, "kB": 3, "gradients": 1, "seconds": 0.5}
-    assert solvers.needed(outcomes, SLOW[:3], [0])["kB"].middle == math.inf
+    every = {(FAST, (2.0,), 0): FOUND[FAST][2.0,][0], (SLOW, (1.0,), 0): FOUND[SLOW][1.0,][0]}
+    needed = solvers.needed(every, {(*key[:3], solvers.FEWEST): [run] for (key, _, _), run in every.items()}, [0])
+    middles = {name: spread.middle for name, spread in needed[FAST[:3]].items()}
+    assert middles == {"exchanges": 2, "kB": 3, "gradients": 1, "seconds": 0.5}
+    assert needed[SLOW[:3]]["kB"].middle == math.inf
 
 
 def test_ranks_are_shares_of_those_that_do_better():
