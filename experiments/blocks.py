@@ -1,5 +1,6 @@
 """The local step in 1, 2, 4 and 8 blocks: its speed-up on the available cores, and the rounds that training then takes."""
 
+import itertools
 import time
 
 import numpy as np
@@ -14,7 +15,7 @@ from consensus.surrogates import Blocks, PartialLinearization
 from experiments.shared.cases import graph
 from experiments.shared.curves import draw, own_legend, panels, points
 from experiments.shared.harness import Experiment
-from experiments.shared.results import Outcome, Run, training
+from experiments.shared.results import Outcome, Run
 from experiments.shared.tables import Spread, Table
 
 BLOCKS = (1, 2, 4, 8)
@@ -36,17 +37,13 @@ def main(arguments=None):
         whole, times = experiment.case(data, 1, seed, hidden=HIDDEN, rows=ROWS), 3 if experiment.quick else TIMES
         return local_step(settings, whole, SYSTEMS[system], cores, count, times=times, seed=seed)
 
-    def trained(curve, seed):
-        data, count = curve
-        settings = {"dataset": data, "blocks": count, "agents": experiment.agents, "seed": seed}
-        net = graph(experiment.agents, seed)
-        solver, shared = NEXT(cut(count), STEP), experiment.case(data, experiment.agents, seed, rows=ROWS)
-        return training(settings, shared, net, solver, rounds=experiment.rounds, seed=seed)
+    def trained(data, count, seed):
+        case = experiment.case(data, experiment.agents, seed, rows=ROWS)
+        return case, graph(experiment.agents, seed), NEXT(cut(count), STEP)
 
     datasets = experiment.datasets
-    curves = [(data, system, cores, count) for data in datasets for system in SYSTEMS for cores in CORES for count in BLOCKS]
-    times = experiment.repeat(timed, curves, "local steps")
-    runs = experiment.repeat(trained, [(data, count) for data in datasets for count in BLOCKS], "training")
+    times = experiment.repeat(timed, itertools.product(datasets, SYSTEMS, CORES, BLOCKS), "local steps")
+    runs = experiment.train(("dataset", "blocks"), itertools.product(datasets, BLOCKS), trained, "training")
     experiment.figure(figure(times, runs, datasets))
     experiment.table(table(times), "timing")
 
@@ -89,7 +86,7 @@ def speed_up(times, data, system, cores, count):
 def figure(times, runs, datasets):
     canvas, axes = panels(2 * len(datasets), columns=2, size=(3.4, 2.8))
     for data, left, right in zip(datasets, axes[::2], axes[1::2], strict=True):
-        for index, (system, cores) in enumerate((system, cores) for system in SYSTEMS for cores in CORES):
+        for index, (system, cores) in enumerate(itertools.product(SYSTEMS, CORES)):
             spreads = [speed_up(times, data, system, cores, count) for count in BLOCKS]
             points(
                 left, [(count,) * 3 for count in BLOCKS], spreads, f"{system}, {cores} core{'s' if cores > 1 else ''}", index

@@ -1,5 +1,7 @@
 """Training with and without a server: the objective by seconds, epochs and bytes, and the fastest method on each cluster."""
 
+import functools
+import itertools
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -25,7 +27,7 @@ from consensus.surrogates import PartialLinearization
 from experiments.shared import clusters, passes
 from experiments.shared.curves import LEGEND, draw, legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.results import Outcome, Run, training
+from experiments.shared.results import Outcome, Run
 from experiments.shared.tables import Spread, Table, last
 
 
@@ -85,33 +87,25 @@ def main(arguments=None):
     quick = {"rounds": 20, "repeats": 1}
     usual = {"datasets": ["digits"], "agents": 10, "rounds": 300, "repeats": 1}
     experiment = Experiment("centralised", __doc__, arguments, **usual, quick=quick)
-    cases = {
-        (data, seed): experiment.case(data, experiment.agents, seed, hidden=HIDDEN, regularizer=DECAY)
-        for data in experiment.datasets
-        for seed in experiment.seeds
-    }
-    net = neighbours(experiment.agents)
 
-    def run(curve, seed):
-        data, name = curve
-        settings = {"dataset": data, "method": name, "agents": experiment.agents, "seed": seed}
+    def run(data, name, seed):
+        case = experiment.case(data, experiment.agents, seed, hidden=HIDDEN, regularizer=DECAY)
         if name in WITHOUT:
-            return training(settings, cases[data, seed], net, WITHOUT[name], rounds=experiment.rounds, seed=seed)
+            return case, neighbours(experiment.agents), WITHOUT[name]
         rounds = max(2, int(WITH[name].times * experiment.rounds))
-        return with_server(settings, cases[data, seed], WITH[name].system, rounds, seed)
+        return case, None, functools.partial(with_server, system=WITH[name].system), {"rounds": rounds}
 
-    found = experiment.repeat(run, [(data, name) for data in experiment.datasets for name in METHODS])
-    for (data, name), outcomes in found.items():
-        problems = [cases[data, seed].problem for seed in experiment.seeds]
-        outcomes[:] = [counted(outcome, problem, net, name) for outcome, problem in zip(outcomes, problems, strict=True)]
+    found = experiment.train(("dataset", "method"), itertools.product(experiment.datasets, METHODS), run)
+    found = {curve: [counted(outcome, curve[1]) for outcome in outcomes] for curve, outcomes in found.items()}
     widths = [64, 64, 64, 10] if experiment.quick else WIDTHS
     split = experiment.run({"split": passes.run(widths)}, "passes")["split"].history
     experiment.figure(figure(found, experiment.datasets, split))
     experiment.table(table(found, experiment.agents))
     experiment.table(passes.table(split), "passes")
-    data, seed = experiment.datasets[0], experiment.seeds[0]
+    data = experiment.datasets[0]
     there = loads({name: found[data, name][0] for name in METHODS}, target(found, data, 0))
-    size = cases[data, seed].problem.parameters, cases[data, seed].problem.dtype.itemsize
+    problem = found[data, METHODS[0]][0].case.problem
+    size = problem.parameters, problem.dtype.itemsize
     maps = {agents: clusters.first([scaled(*pair, agents, *size) for pair in there.items()]) for agents in SIZES}
     experiment.figure(clusters.figure(maps, list(there)), "clusters")
     experiment.table(clusters.table(maps, list(there)), "clusters")
@@ -122,7 +116,7 @@ def neighbours(agents):
     return topologies.random_regular(agents, min(NEIGHBOURS, agents - 1), seed=0)
 
 
-def with_server(settings, case, system, rounds, seed):
+def with_server(settings, case, *, system, rounds, seed):
     """A run of ``consensus.centralized.solve``; clients with fewer samples than a batch take all of them."""
     if isinstance(system, Federated):
         system = replace(system, batch=min(system.batch, case.problem.shards.weights.shape[1]))
@@ -133,14 +127,14 @@ def with_server(settings, case, system, rounds, seed):
         result = solve(case.problem, system, rounds=rounds, start=start, record_every=every, test=case.test)
         return Outcome(result.history, result.w, result.reason)
 
-    return Run(settings, config, work)
+    return Run(settings, config, work, case)
 
 
-def counted(outcome, problem, net, name):
+def counted(outcome, name):
     """The outcome with the bytes through the busiest machine as a column, and what that machine had to do."""
-    done = load(outcome.history, problem, net if name in WITHOUT else None)
+    done = load(outcome.history, outcome.case.problem, outcome.network)
     if name == "Downpour SGD":  # where a machine takes as many steps however many there are
-        done = done._replace(flops=load(outcome.history, problem, machines=WITH[name].compute).flops)
+        done = done._replace(flops=load(outcome.history, outcome.case.problem, machines=WITH[name].compute).flops)
     return Counted({**dict(outcome.history), BUSIEST: done.bytes}, done, outcome)
 
 
@@ -148,7 +142,7 @@ class Counted:
     """An outcome as figures take it; its ``load`` is that of machines with an agent each."""
 
     def __init__(self, history, load, outcome):
-        self.history, self.load, self.w, self.diverged = history, load, outcome.w, outcome.diverged
+        self.history, self.load, self.case, self.diverged = history, load, outcome.case, outcome.diverged
 
     def first(self, level):
         """The number of the first record with an objective of at most ``level``; None if there is none."""

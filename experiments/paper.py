@@ -27,39 +27,21 @@ from experiments import (
 from experiments.shared import cases, clusters, reading, slowed
 from experiments.shared.tables import latex_text
 
-FIGURES = {
+EXPERIMENTS = "convergence sparsity blocks network solvers shards failures tangent direct_feedback tangent_propagation scale"
+EXPERIMENTS += " stragglers centralised layer_parallel tensor_parallel"
+FIGURES = dict.fromkeys(EXPERIMENTS.split(), ("figure",)) | {
     "convergence": ("figure", "stationarity", "test-error"),
-    "sparsity": ("figure",),
-    "blocks": ("figure",),
     "network": ("figure", "objective"),
-    "solvers": ("figure",),
-    "shards": ("figure",),
     "failures": ("disagreement",),
     "tangent": ("figure", "risks"),
-    "direct_feedback": ("figure",),
-    "tangent_propagation": ("figure",),
-    "scale": ("figure",),
-    "stragglers": ("figure",),
     "centralised": ("figure", "clusters"),
-    "layer_parallel": ("figure",),
-    "tensor_parallel": ("figure",),
 }
-TABLES = {
+TABLES = dict.fromkeys(EXPERIMENTS.split(), ("table",)) | {
     "convergence": ("table", "ratios"),
-    "sparsity": ("table",),
     "blocks": ("timing",),
-    "network": ("table",),
     "solvers": ("ranks",),
-    "shards": ("table",),
-    "failures": ("table",),
     "tangent": ("table", "risks"),
-    "direct_feedback": ("table",),
-    "tangent_propagation": ("table",),
-    "scale": ("table",),
     "stragglers": ("table", "quadratics"),
-    "centralised": ("table",),
-    "layer_parallel": ("table",),
-    "tensor_parallel": ("table",),
 }
 SHORT = {
     convergence.LOCAL: "local",

@@ -12,15 +12,13 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus._arrays.parallel import one_blas_thread
 from consensus.engines import MPI, Processes, Stacked
-from consensus.local import Exact
 from consensus.solvers import NEXT, GradientTracking, Solver
 from consensus.solvers.dgd import DGDState
-from consensus.surrogates import Blocks, PartialLinearization
+from consensus.surrogates import PartialLinearization
 from experiments.benchmarks import timing
 from experiments.benchmarks.core import shards
-from experiments.benchmarks.local import TAU, line, local_problem
+from experiments.benchmarks.local import line
 from experiments.benchmarks.timing import median_seconds
 
 
@@ -138,23 +136,6 @@ def on_ranks():
         print(*numbers, bare)
 
 
-def blocks_on_cores():
-    problem, model, term = local_problem([58, 50, 1], 400, regularizer=consensus.L2(1e-3))
-    split = Blocks(PartialLinearization(TAU), 2).at(problem, model.w, model.gradient)
-
-    def solve(which):
-        return Exact("primal").solve(which, term, problem.regularizer)
-
-    with one_blas_thread():
-        threads, consensus._arrays.parallel._Guard.threads = consensus._arrays.parallel._Guard.threads, 1
-        whole = median_seconds(lambda: solve(model), 3)
-        one = median_seconds(lambda: solve(split), 7)
-        consensus._arrays.parallel._Guard.threads = threads
-        two = median_seconds(lambda: solve(split), 7)
-    line(f"one agent, P = {problem.parameters:,}, primal: two blocks, two cores over one", f"{one / two:.2f} x", ">= 1.6 x")
-    line("  two blocks over one block, on one core: what splitting itself saves", f"{whole / one:.2f} x", "")
-
-
 def memory():
     """Memory of all processes during a run, less that of the same run on next to no data, over the stacked engine's."""
     data = {}
@@ -239,7 +220,6 @@ def main():
         f"{ranks_light / bare:.1f} x",
         "<= 5 x",
     )
-    blocks_on_cores()
     memory()
     return None
 

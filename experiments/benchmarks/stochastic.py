@@ -1,8 +1,7 @@
 """Seconds to a test accuracy on MNIST by batches of 32: against full batches, PyTorch, and the bare matrix products.
 
-And bytes to a stationarity by compressed messages (:mod:`experiments.benchmarks.compressed`). Each ratio is printed beside the
-bar that it is to keep below. All steps are the best of grids that grow until the best lies inside, by the rounds or bytes to
-the level.
+Each ratio is printed beside the bar that it is to keep below. All steps are the best of grids that grow until the best lies
+inside, by the rounds to the level.
 """
 
 import argparse
@@ -19,7 +18,6 @@ from consensus import datasets, kernels
 from consensus._arrays.parallel import for_chunks, one_blas_thread
 from consensus._arrays.rows import taken
 from consensus.solvers import DGD, GradientTracking
-from experiments.benchmarks import compressed
 from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.tuning import Axis, Family
@@ -211,7 +209,6 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=100, help="at most")
     options = parser.parse_args()
-    compressed.compare(NETWORK)
     for dtype in (np.float64, np.float32):
         an_epoch(dtype, 4 * options.repeats)
         to_a_test_accuracy(dtype, options.repeats, options.epochs)
