@@ -223,7 +223,7 @@ class RunOptions:
         test = None if self.test is None else problem.test_set(self.test)
         metrics = checked_metrics(self.metrics, (*ALWAYS, *ASKED_FOR, *method.history_columns))
         errors = () if test is None else ("test_error", "test_error_worst")
-        columns = (*ALWAYS, *errors, *method.history_columns, *metrics)
+        columns = (*ALWAYS, *errors, *method.history_columns, *problem.columns, *metrics)
         tested = "record=consensus.Record(test=(X, y))" if self.recorded else "test=(X, y)"
         if self.metrics_on is not None:
             try:
@@ -232,11 +232,14 @@ class RunOptions:
                 raise type(error)(f"{self.called('metrics_on')} does not fit: {error}") from error
         for rule in self.rules:
             checked_column("stop", rule.column, columns, tested)
-        if self.keep is not None:
-            checked_column(self.called("keep"), self.keep, columns, tested)
-        for callback in self.callbacks:
-            if isinstance(callback, EarlyStopping):
-                checked_column("EarlyStopping", callback.column, columns, tested)
+        compared = [("EarlyStopping", one.column) for one in self.callbacks if isinstance(one, EarlyStopping)]
+        for name, column in [*compared, (self.called("keep"), self.keep)][: None if self.keep else -1]:
+            checked_column(name, column, columns, tested)
+            if problem.moves and column == "objective":
+                raise ValueError(
+                    f"{name} compares objectives of different rounds, and the costs of {problem} move: take another column, "
+                    "such as tracking_error, which needs optimum="
+                )
         return replace(self, test=test, metrics=metrics)
 
     @property
@@ -339,6 +342,6 @@ class RunOptions:
                 result = replace(result, w=observer.gather.rows(result.w))
                 if (best := result.best) is not None and best.w is not None:
                     result = replace(result, best=best._replace(w=observer.gather.rows(best.w)))
-        if engine.root:
+        if engine.root and not problem.moves:
             warn_if_above(result)
         return result

@@ -128,6 +128,7 @@ class Online(BaseProblem):
     """
 
     measured = AtRound
+    moves = True
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class Online(BaseProblem):
         return f"Online({self.agents} agents, {self.parameters} parameters, {self.nonconvex or self.regularizer})"
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """The columns of the history beside those of all runs."""
         moving = ("dynamic_regret", "tracking_error") if self.optimum is not None else ()
         return moving + (("regret",) if self.comparator is not None else ())

@@ -1,5 +1,7 @@
 """Costs that move: plain statements, regrets and tracking errors against closed forms, LMS; gradients from values alone."""
 
+import warnings
+
 import numpy as np
 import pytest
 from steps_by_hand import states
@@ -8,6 +10,7 @@ import consensus
 import topologies
 from consensus import L1, Box, Minibatches
 from consensus.engines import Processes
+from consensus.observe import EarlyStopping
 from consensus.problems import Online, ZerothOrder
 from consensus.solvers import DGD, EXTRA, NEXT, NIDS, Gossip, GradientTracking, Subgradient
 from consensus.step_sizes import InverseSqrt
@@ -268,3 +271,17 @@ def test_solvers_for_costs_that_stay_refuse_those_that_move(solver):
 def test_what_does_not_fit_is_named(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_objectives_of_different_rounds_are_not_compared():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it starts at the minimiser of round 0, and lags behind those that follow
+        options = {"start": np.zeros(P), "record_every": 1, "keep": "tracking_error"}
+        result = consensus.solve(moving(), RING, DGD(0.3), rounds=20, **options)
+    assert result.history["objective"][-1] > result.history["objective"][0]
+    assert result.best.value == result.history["tracking_error"].min()
+    moved = {"stop": ["tracking_error <= 0.01"], "callbacks": [EarlyStopping(column="dynamic_regret", patience=3)]}
+    assert consensus.solve(moving(), RING, DGD(0.3), rounds=20, record_every=1, **moved).rounds < 20
+    for options in ({"keep": "objective"}, {"callbacks": [EarlyStopping(column="objective", patience=3)]}):
+        with pytest.raises(ValueError, match=r"compares objectives of different rounds, .* take another column"):
+            consensus.solve(moving(), RING, DGD(0.3), rounds=20, **options)
