@@ -4,11 +4,11 @@ import itertools
 import sys
 
 import numpy as np
+from scipy import ndimage
 
 import consensus
 from consensus.models import MLP, Convolutional, WithTangents
 from consensus.solvers import AutoGT
-from experiments.shared import rotations
 from experiments.shared.cases import Case, graph, load
 from experiments.shared.curves import own_legend, panels, plain, points
 from experiments.shared.harness import Experiment
@@ -57,17 +57,42 @@ def digits(data, network, method, agents, seed):
     train, test = order[:TRAIN], order[TRAIN : TRAIN + TEST]
     images = (X / X.max()).reshape(-1, 1, side, side)
     angles = TURNED if method == COPIES else (0,)
-    trained = np.stack([rotations.rotated(images[train], angle) for angle in angles], axis=1).reshape(-1, *images.shape[1:])
+    trained = np.stack([rotated(images[train], angle) for angle in angles], axis=1).reshape(-1, *images.shape[1:])
     labels, owners, tests = np.repeat(y[train], len(angles)), np.repeat(np.arange(TRAIN), len(angles)), images[test]
     if network == "perceptron":
-        model, directions = MLP([side**2, NETWORKS[network], classes]), rotations.of_rows
+        model, directions = MLP([side**2, NETWORKS[network], classes]), of_rows
         trained, tests = (part.reshape(len(part), -1) for part in (trained, tests))
     else:
-        model, directions = Convolutional((1, side, side), NETWORKS[network], classes), rotations.of_images
+        model, directions = Convolutional((1, side, side), NETWORKS[network], classes), of_images
     loss, shards = consensus.CrossEntropy(), consensus.partition(trained, labels, agents, groups=owners)  # copies stay together
     if method not in (COPIES, 0.0):
         model, loss = WithTangents(model, directions), consensus.TangentPropagation(loss, method)
     return Case(consensus.Problem(model, loss, shards, DECAY), (tests, y[test]))
+
+
+def rotated(images, degrees):
+    """Images (..., side, side) turned about their centre, by linear interpolation, with zeros around them."""
+    return ndimage.rotate(images, degrees, axes=(-2, -1), reshape=False, order=1, mode="grid-constant")
+
+
+def rotation(images):
+    """The derivative of images (..., side, side) in the angle, in radians, by central differences: as for ``rotated``."""
+    side = images.shape[-1]
+    rows, columns = np.indices((side, side)) - (side - 1) / 2
+    around = np.pad(images, [(0, 0)] * (images.ndim - 2) + [(1, 1)] * 2)
+    down, right = (slope[..., 1:-1, 1:-1] for slope in np.gradient(around, axis=(-2, -1)))
+    return columns * down - rows * right
+
+
+def of_images(x):
+    """The direction of each sample x (agents, samples, 1, side, side), as :class:`consensus.models.WithTangents` takes it."""
+    return rotation(x)[:, :, None]
+
+
+def of_rows(x):
+    """The same for samples whose pixels are a row (agents, samples, side * side)."""
+    side = int(np.sqrt(x.shape[-1]))
+    return rotation(x.reshape(*x.shape[:2], side, side)).reshape(*x.shape[:2], 1, -1)
 
 
 def by_angle(case, w):
@@ -77,7 +102,7 @@ def by_angle(case, w):
     (images, labels), model = case.test, case.problem.model
     model = model.model if isinstance(model, WithTangents) else model
     side = int(np.sqrt(images[0].size))
-    turned = (rotations.rotated(images.reshape(-1, side, side), angle).reshape(images.shape) for angle in ANGLES)
+    turned = (rotated(images.reshape(-1, side, side), angle).reshape(images.shape) for angle in ANGLES)
     return np.array([np.mean(model.predict(w.mean(axis=0), part).argmax(axis=1) != labels) for part in turned])
 
 

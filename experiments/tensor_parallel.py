@@ -1,15 +1,43 @@
 """Matrices spread over workers in one, two and three dimensions: bytes and seconds by workers, where it pays."""
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
-from consensus.centralized import SplitTransformer
-from consensus.costs import Cluster
-from experiments.shared import layer_passes, reading, tensor_passes
+from consensus.centralized import SplitMLP, SplitTransformer
+from consensus.costs import Cluster, Load
+from consensus.models import MLP
+from experiments.shared import layer_passes, reading
 from experiments.shared.curves import LEGEND, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.layer_passes import HERE, NETWORK, SENT, SERIAL, crossover
+from experiments.shared.layer_passes import CPU, HERE, NETWORK, SENT, SERIAL, crossover, given, gradients, machines
+from experiments.shared.results import Outcome, Run
 from experiments.shared.tables import Table
-from experiments.shared.tensor_passes import NAMES, Sizes, counts, on, predicted, seconds
+
+POWERS = {"1d": 1, "2d": 2, "3d": 3}
+NAMES = {"1d": "1-D", "2d": "2-D", "3d": "3-D"}
+
+
+class Sizes(NamedTuple):
+    """Of a perceptron with one hidden layer, and its samples."""
+
+    width: int
+    hidden: int
+    samples: int
+
+    @property
+    def widths(self):
+        return [self.width, self.hidden, self.width]
+
+    def split(self, split, workers):
+        return SplitMLP(self.widths, workers, split=split)
+
+    def serial(self):
+        """Return the work of one process by itself."""
+        flops = 2.0 * self.samples * self.width * self.hidden * 5  # no gradient by the features
+        return Load(np.zeros(1), np.zeros(1), np.array([flops]), 1)
+
 
 OWN_DATA = True
 SIZES = Sizes(width=512, hidden=2048, samples=1024)
@@ -24,13 +52,51 @@ LOOK = {"1d": ("0.6", "s", "-"), "2d": ("0.3", "o", "--"), "3d": ("black", "^", 
 def main(arguments=None):
     experiment = Experiment("tensor_parallel", __doc__, arguments, agents=1, repeats=1, rounds=9, quick={"rounds": 2})
     sizes, places = (Sizes(64, 128, 100), [("1d", 2)]) if experiment.quick else (SIZES, PLACES)
-    timing = tensor_passes.run(sizes, places, experiment.rounds)
+    timing = timed(sizes, places, experiment.rounds)
     history = experiment.run({"seconds": timing}, "seconds")["seconds"].history
     most = 64 if experiment.quick else 512
     experiment.figure(figure(history, sizes, places, most))
     experiment.table(crossover_table(history, sizes, most))
     experiment.table(gains_table(), "gains")
     experiment.table(measured_table(history, sizes, places), "measured")
+
+
+def on(split, workers):
+    """The column of the seconds of a gradient."""
+    return f"seconds of a gradient, {NAMES[split]} on {workers}"
+
+
+def timed(sizes, places, repeats):
+    """A run that times gradients, serial and in ``places``, pairs of a split and workers, and messages, in turns."""
+
+    def work(engine):
+        network = MLP(sizes.widths)
+        w, x, u = given(network, sizes.samples)
+        split = {on(*place): sizes.split(*place) for place in places}
+        return Outcome(gradients({SERIAL: network} | split, w, x, u, sizes.samples * sizes.width * 8, repeats), w)
+
+    return Run({"what": "seconds", **sizes._asdict()}, {"repeats": repeats, "places": [list(place) for place in places]}, work)
+
+
+def seconds(history, name):
+    """Medians of the seconds of a gradient by the clock, and of a processor (of the busiest worker)."""
+    return tuple(float(np.median(history[name + of])) for of in ("", CPU))
+
+
+def clusters(history, sizes):
+    """See :func:`experiments.shared.layer_passes.machines`."""
+    return machines(history, float(sizes.serial().flops[0]), sizes)
+
+
+def counts(split, most):
+    """Numbers of workers up to ``most`` that are powers of two, squares of them or cubes."""
+    power = POWERS[split]
+    return [2 ** (power * k) for k in range(int(math.log2(most)) // power + 1)]
+
+
+def predicted(cluster, sizes, split, most):
+    """``{workers: seconds}`` of a gradient."""
+    return {count: float(cluster.seconds(sizes.split(split, count).load(sizes.samples))[0]) for count in counts(split, most)}
 
 
 def block(split, workers, sequence=BLOCK["sequence"]):
@@ -69,7 +135,7 @@ def figure(history, sizes, places, most):
         gain.semilogx(tokens, [each[split] for each in curves], label=f"over {NAMES[split]}", **look)
         gain.axhline(claim, color=colour, linestyle=":", label=f"over {NAMES[split]}, Bian et al.")
     gain.set(xlabel="tokens / width", ylabel="speed-up of 3-D", title=f"transformer block on {WORKERS}", ylim=(0.5, 5.5))
-    cluster = tensor_passes.clusters(history, sizes)[HERE]
+    cluster = clusters(history, sizes)[HERE]
     here.axhline(layer_passes.serial(history), color="0.5", linestyle=":", label="serial, processor")
     for split, (colour, marker, style) in LOOK.items():
         curve = predicted(cluster, sizes, split, most)
@@ -95,7 +161,7 @@ def crossover_table(history, sizes, most):
     """On how many workers a gradient of the perceptron takes less than the serial one, and on how many the least."""
     serial = layer_passes.serial(history)
     rows = Table({"cluster": "", "split": "", "pays from, workers": "d", "best, workers": "d", "speed-up": ".3g"})
-    for name, cluster in tensor_passes.clusters(history, sizes).items():
+    for name, cluster in clusters(history, sizes).items():
         for split in LOOK:
             found = predicted(cluster, sizes, split, most)
             del found[1]
@@ -115,7 +181,7 @@ def gains_table():
 
 def measured_table(history, sizes, places):
     """Seconds and bytes of a gradient of the perceptron: measured, and as formulas say."""
-    cluster = tensor_passes.clusters(history, sizes)[HERE]
+    cluster = clusters(history, sizes)[HERE]
     columns = {"clock, s": ".3g", "processor, s": ".3g", "predicted, s": ".3g", "MB sent by each": ".4g", "by formula": ".4g"}
     rows = Table({"split": "", "workers": "d"} | columns)
     rows.add("serial", 1, *seconds(history, SERIAL), float(cluster.seconds(sizes.serial())[0]), 0.0, 0.0)

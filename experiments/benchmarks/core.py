@@ -6,6 +6,7 @@ The round is also timed for a million agents, with the memory that they take.
 import argparse
 import itertools
 import time
+from importlib.util import find_spec
 
 import numpy as np
 from scipy.special import expit
@@ -13,7 +14,6 @@ from scipy.special import expit
 import consensus
 import topologies
 from consensus.solvers import GradientTracking
-from experiments.benchmarks import rivals
 from experiments.benchmarks.timing import again_without_avx512, dgemm_rate, peak_bytes, side_by_side
 
 MLPS = (([64, 100, 10], 20, 500), ([784, 64, 10], 10, 1000), ([64, 100, 1], 20, 500))  # widths, agents, samples of each
@@ -98,6 +98,58 @@ def many_agents():
         print(f"{agents:>10,} {seconds / agents * 1e6:>22.3f} {peak:>11.2f}")
 
 
+def by_others(widths, data, w):
+    """``{name: function}``, of no arguments, for the mean loss on ``data`` at the parameters w (agents, P)."""
+    rivals = {"jax": in_jax, "torch": in_torch}
+    return {name: prepare(widths, data, w) for name, prepare in rivals.items() if find_spec(name)}
+
+
+def in_jax(widths, data, w):
+    """A jitted ``vmap(grad)``."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+    def cost(w, x, d):
+        h = x
+        for layer, (start, middle, end, m, k) in enumerate(spans(widths)):
+            h = h @ w[start:middle].reshape(m, k) + w[middle:end]
+            h = jax.numpy.tanh(h) if layer < len(widths) - 2 else h
+        logits = jax.nn.log_softmax(h)
+        return -jax.numpy.take_along_axis(logits, d, axis=1).sum() / data.samples
+
+    gradient = jax.jit(jax.vmap(jax.grad(cost)))
+    arguments = [jax.numpy.asarray(array) for array in (w, data.features, data.targets.astype(int))]
+    return lambda: np.asarray(gradient(*arguments).block_until_ready())
+
+
+def in_torch(widths, data, w):
+    """Batched products over agents, and backward through them."""
+    import torch
+
+    w, x = (torch.from_numpy(array.copy()) for array in (w, data.features))
+    classes = torch.from_numpy(data.targets[..., 0].astype(int))
+    w.requires_grad_()
+
+    def gradient():
+        h = x
+        for layer, (start, middle, end, m, k) in enumerate(spans(widths)):
+            h = torch.baddbmm(w[:, None, middle:end], h, w[:, start:middle].reshape(-1, m, k))
+            h = torch.tanh(h) if layer < len(widths) - 2 else h
+        cost = torch.nn.functional.cross_entropy(h.flatten(0, 1), classes.flatten(), reduction="sum") / data.samples
+        return torch.autograd.grad(cost, w)[0].numpy()
+
+    return gradient
+
+
+def spans(widths):
+    """Yield the start of each layer's weights, the start and end of its biases, and its numbers of inputs and outputs."""
+    start = 0
+    for m, k in itertools.pairwise(widths):
+        yield start, start + m * k, start + m * k + k, m, k
+        start += m * k + k
+
+
 def gradients():
     print("\nGradients of an MLP")
     print(f"{'widths':>16} {'agents':>8} {'samples':>8} {'dtype':>8} {'ms':>8} {'GFLOP/s':>8} {'% of dgemm':>11}")
@@ -107,7 +159,7 @@ def gradients():
         problem = consensus.Problem(consensus.MLP(widths), loss, data)
         rng = np.random.default_rng(0)
         w = np.stack([problem.model.init(rng) for _ in range(agents)]).astype(dtype)
-        others = rivals.gradients(widths, data, w) if widths[-1] > 1 else {}
+        others = by_others(widths, data, w) if widths[-1] > 1 else {}
         mine, *theirs = side_by_side([lambda p=problem, w=w: p.gradient(w), *others.values()])
         products = sum(a * b for a, b in itertools.pairwise(widths))
         # Forward, and backward to every layer's weights and to all inputs but the first.

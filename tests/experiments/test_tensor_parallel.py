@@ -8,9 +8,9 @@ import pytest
 
 from consensus.history import History
 from experiments import tensor_parallel
-from experiments.shared import layer_passes, tensor_passes
+from experiments.shared import layer_passes
 from experiments.shared.layer_passes import CPU, EMPTY, HERE, NETWORK, SENT, SERIAL, STATE
-from experiments.shared.tensor_passes import Sizes, on
+from experiments.tensor_parallel import Sizes, on
 
 SIZES = Sizes(width=32, hidden=64, samples=100)
 FLOPS = 100 * 32 * 64 * (6 + 4)  # the first map's features need no gradient
@@ -26,23 +26,23 @@ def history():
 
 
 def test_machines_have_the_measured_speed_and_pipes(history):
-    here = tensor_passes.clusters(history, SIZES)[HERE]
+    here = tensor_parallel.clusters(history, SIZES)[HERE]
     assert here.latency == pytest.approx(1e-5)
     assert here.bandwidth == pytest.approx(100 * 32 * 8 / 2e-5)
     assert here.flops == pytest.approx(FLOPS / 0.2)
-    assert tensor_passes.seconds(history, on("2d", 4)) == pytest.approx((0.15, 0.05))
+    assert tensor_parallel.seconds(history, on("2d", 4)) == pytest.approx((0.15, 0.05))
     silent = {name: history[name] if CPU not in name else np.full(3, math.nan) for name in history}
     assert layer_passes.serial(silent) == pytest.approx(0.3)
 
 
 def test_predictions_are_of_workers_that_are_grids(history):
-    assert [tensor_passes.counts(split, 100) for split in ("1d", "2d", "3d")] == [
+    assert [tensor_parallel.counts(split, 100) for split in ("1d", "2d", "3d")] == [
         [1, 2, 4, 8, 16, 32, 64],
         [1, 4, 16, 64],
         [1, 8, 64],
     ]
-    cluster = tensor_passes.clusters(history, SIZES)[NETWORK]
-    seconds = tensor_passes.predicted(cluster, SIZES, "3d", 8)
+    cluster = tensor_parallel.clusters(history, SIZES)[NETWORK]
+    seconds = tensor_parallel.predicted(cluster, SIZES, "3d", 8)
     assert seconds[1] == pytest.approx(0.2)  # a worker alone does what the serial pass does
     # Blocks of 400 and 800 numbers, and (32 + 1) * 8 and (64 + 1) * 4 of the maps, each of them to one other worker in a line.
     first, second = 400 + 33 * 8 + 800, 800 + 65 * 4 + 400

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from experiments import tangent_propagation
-from experiments.shared import rotations
 
 CENTRES = np.array([[4.0, 3.0], [-6.0, 2.0], [0.0, -7.0]])
 
@@ -20,7 +19,7 @@ def blobs(angle=0.0, fine=1):
 def misfit(fine):
     """The largest error of the derivative, over its largest value."""
     wanted = (blobs(1e-5, fine) - blobs(-1e-5, fine)) / 2e-5
-    return np.abs(rotations.rotation(blobs(0.0, fine)) - wanted).max() / np.abs(wanted).max()
+    return np.abs(tangent_propagation.rotation(blobs(0.0, fine)) - wanted).max() / np.abs(wanted).max()
 
 
 def test_the_derivative_is_that_of_turned_blobs_up_to_the_square_of_a_pixel():
@@ -30,12 +29,12 @@ def test_the_derivative_is_that_of_turned_blobs_up_to_the_square_of_a_pixel():
 
 def test_rotated_images_are_turned_blobs():
     for degrees in (-20.0, 5.0):
-        np.testing.assert_allclose(rotations.rotated(blobs(), degrees), blobs(np.radians(degrees)), rtol=0, atol=0.02)
+        np.testing.assert_allclose(tangent_propagation.rotated(blobs(), degrees), blobs(np.radians(degrees)), rtol=0, atol=0.02)
 
 
 def test_rotated_images_move_along_the_derivative():
-    found = rotations.rotation(blobs())
-    moved = rotations.rotated(blobs(), 2.0) - rotations.rotated(blobs(), -2.0)
+    found = tangent_propagation.rotation(blobs())
+    moved = tangent_propagation.rotated(blobs(), 2.0) - tangent_propagation.rotated(blobs(), -2.0)
     wanted = np.radians(4.0) * found
     cosine = (moved * wanted).sum() / np.linalg.norm(moved) / np.linalg.norm(wanted)
     assert cosine > 0.99
@@ -44,20 +43,20 @@ def test_rotated_images_move_along_the_derivative():
 
 def test_pixels_at_the_edge_fade_and_do_not_vanish():
     bright = np.ones((8, 8))
-    np.testing.assert_array_equal(rotations.rotated(bright, 0), bright)
-    turned = rotations.rotated(bright, 1)
+    np.testing.assert_array_equal(tangent_propagation.rotated(bright, 0), bright)
+    turned = tangent_propagation.rotated(bright, 1)
     assert turned[4, 1:-1].min() == pytest.approx(1)
     assert 0.9 < turned[0].min() < turned[0].max() <= 1  # the edges move outwards by at most 0.06 pixels
-    slope = rotations.rotation(bright)
+    slope = tangent_propagation.rotation(bright)
     np.testing.assert_array_equal(slope[1:-1, 1:-1], 0)
     np.testing.assert_allclose(np.abs(slope[0, 1:-1]), np.abs(np.arange(1, 7) - 3.5) / 2)  # half of what an edge falls by
 
 
 def test_rows_of_pixels_move_as_images_do():
     x = np.random.default_rng(0).random((2, 3, 1, 8, 8))
-    rows = rotations.of_rows(x.reshape(2, 3, 64))
+    rows = tangent_propagation.of_rows(x.reshape(2, 3, 64))
     assert rows.shape == (2, 3, 1, 64)
-    np.testing.assert_array_equal(rows.reshape(2, 3, 1, 1, 8, 8), rotations.of_images(x))
+    np.testing.assert_array_equal(rows.reshape(2, 3, 1, 1, 8, 8), tangent_propagation.of_images(x))
 
 
 @pytest.mark.parametrize("method", [0.0, 0.1, tangent_propagation.COPIES])
@@ -81,7 +80,7 @@ def test_copies_of_a_sample_stay_with_its_agent(network):
     for agent in range(3):
         upright, turned = (part.features[agent][part.weights[agent] > 0].reshape(-1, 8, 8) for part in (own, more))
         np.testing.assert_array_equal(turned[1::3], upright)
-        np.testing.assert_array_equal(turned[2::3], rotations.rotated(upright, 15))
+        np.testing.assert_array_equal(turned[2::3], tangent_propagation.rotated(upright, 15))
         labels, repeated = (part.targets[agent][part.weights[agent] > 0, 0] for part in (own, more))
         np.testing.assert_array_equal(repeated, np.repeat(labels, 3))
 
