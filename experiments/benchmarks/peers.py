@@ -9,6 +9,7 @@ import datetime
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -150,15 +151,58 @@ def theirs(problem, pair, ready):
     return run
 
 
-SERVED = {
+def local_batches(problem):
+    """LT-ADMM-VR of both on our batches, of half the samples: two functions ``run(rounds)``. It needs costs without L2."""
+    from decent_array import interoperability as arrays
+    from decent_bench import networks
+    from decent_bench.algorithms import p2p
+
+    schedule, size = network_of(problem), problem.shards.features.shape[1] // 2
+    step = solvers.ExactDiffusion().prepared(problem, schedule).step_size / 2
+    solver, weight = solvers.LTADMMVR(step, LOCAL, size), 1 / (DEGREE + 1)  # Metropolis, on a regular graph
+
+    def run(rounds):
+        agents = their_agents(problem)
+        for k, agent in enumerate(agents):
+            draws = [consensus.Minibatches(size).at(problem, n).indices[k].copy() for n in range(rounds * LOCAL)]
+            agent.cost._batch_size, agent.cost._remaining_batch_indices = size, np.concatenate(draws).tolist()
+        network = networks.P2PNetwork(schedule.graph(0), agents)
+        # Gradients are taken anew in each round, as ours: v2 keeps those of the rounds before.
+        p2p.LT_ADMM_VR(LOCAL, step, step, penalty=weight / (LOCAL * step), v2=False).run(network, rounds)
+        return np.stack([arrays.to_numpy(agent.x) for agent in network.agents()])
+
+    return lambda rounds: consensus.solve(problem, schedule, solver, rounds=rounds, record_every=rounds).w, run
+
+
+ADAPTIVE = {"epsilon": 1e-3, "server_step_size": 0.05}
+SERVED = {  # ours by its step, and settings of decent-bench's
     "FedAvg": (lambda step: centralized.FedAvg(step, LOCAL), {}),
     "FedProx": (lambda step: centralized.FedProx(step, LOCAL, coupling=0.5), {"penalty": 0.5}),
     "FedDyn": (lambda step: centralized.FedDyn(step, LOCAL, coupling=0.5), {"penalty": 0.5}),
+    "FedNova": (lambda step: centralized.FedNova(step, LOCAL), {}),
+    "FedAdam": (lambda step: centralized.FedAdam(step, LOCAL, server_rate=0.05, tau=1e-3), {"beta_2": 0.99} | ADAPTIVE),
+    "FedYogi": (lambda step: centralized.FedYogi(step, LOCAL, server_rate=0.05, tau=1e-3), {"beta_2": 0.99} | ADAPTIVE),
+    "FedAdagrad": (
+        lambda step: centralized.FedAdagrad(step, LOCAL, server_rate=0.05, momentum=0.9, tau=1e-3),
+        {"beta_1": 0.9} | ADAPTIVE,
+    ),
 }
 
 
-def served(problem, name="FedAvg"):
-    """A federated method of both: two functions ``run(rounds)``, the server's iterate (1, P)."""
+def from_the_paper(kind):
+    """decent-bench's adaptive server with squares that start at epsilon^2, as in the paper, and not at 0."""
+
+    class Started(kind):
+        def initialize(self, network):
+            super().initialize(network)
+            state = network.server().aux_vars
+            state["v"] = state["v"] + self.epsilon**2
+
+    return Started
+
+
+def served(problem, name="FedAvg", steps=LOCAL):
+    """A federated method of both: two functions ``run(rounds)``, the server's iterate (1, P); ``steps``: each client's."""
     from decent_array import interoperability as arrays
     from decent_bench import networks
     from decent_bench.algorithms import federated
@@ -166,10 +210,12 @@ def served(problem, name="FedAvg"):
     network = networks.FedNetwork(their_agents(problem))
     step = solvers.ExactDiffusion().prepared(problem, network_of(problem)).step_size  # 1 / L
     make, settings = SERVED[name]
-    system = make(step)
+    system, kind = replace(make(step), local_steps=steps), getattr(federated, name)
+    kind = from_the_paper(kind) if "epsilon" in settings else kind
+    each = steps if isinstance(steps, int) else dict(zip(network.clients(), steps, strict=True))
 
     def run(rounds):
-        getattr(federated, name)(step_size=step, num_local_steps=LOCAL, **settings).run(network, rounds)
+        kind(step_size=step, num_local_steps=each, **settings).run(network, rounds)
         return arrays.to_numpy(network.server().x)[None]
 
     return lambda rounds: centralized.solve(problem, system, rounds=rounds, record_every=rounds).w, run
@@ -232,6 +278,8 @@ def main():
                 compare(name, (run, theirs(problem, pair, ready)), given.repeats, given.seconds)
         for name in SERVED:
             compare(name, served(problem, name), given.repeats, given.seconds)
+        if problem.loss.quadratic:
+            compare("LTADMMVR", local_batches(problem), given.repeats, given.seconds)
 
 
 if __name__ == "__main__":

@@ -19,12 +19,13 @@ WALL_CLOCK = "seconds"  # how the columns begin that no two runs share
 
 
 class Outcome(NamedTuple):
-    """Result of a run: its history, the final iterates w (agents, P), why it ended, and the run."""
+    """Result of a run: its history, the final iterates w (agents, P), why it ended, and the case and network that it was on."""
 
     history: History
     w: np.ndarray
     reason: str = "done"
-    run: Any = None
+    case: Any = None
+    network: Any = None
 
     @property
     def diverged(self):
@@ -38,8 +39,7 @@ class Run:
 
     ``settings`` are what tells it from the experiment's other runs, for readers: strings and numbers by name. They make its
     folder's name. ``config`` is whatever else its result depends on, as JSON has it. An equal config is an equal run: neither
-    the engine nor the number of workers belong there, for they change no result.
-    ``case`` and ``network`` are what it is on, if it is on some.
+    the engine nor the number of workers belong there, for they change no result. Its Outcome has ``case`` and ``network``, too.
     """
 
     settings: dict
@@ -80,7 +80,7 @@ def load(folder, run):
         history.append(row | clock)
     with np.load(folder / "iterates.npz") as arrays:
         w = arrays["w"]
-    return Outcome(history, w, json.loads((folder / "outcome.json").read_text())["reason"], run)
+    return Outcome(history, w, json.loads((folder / "outcome.json").read_text())["reason"], run.case, run.network)
 
 
 def save(folder, run, outcome, environment):

@@ -71,6 +71,15 @@ def test_federated_methods_are_those_of_decent_bench(name, method):
     np.testing.assert_allclose(mine(ROUNDS), other(ROUNDS), rtol=0, atol=1e-12)
 
 
+@installed
+@pytest.mark.usefixtures("their_arrays")
+def test_on_the_same_samples_and_steps_of_each_client_they_are_those_of_decent_bench():
+    problem = peers.problem_of("diabetes")
+    steps = [1 + k % 3 for k in range(problem.agents)]
+    for mine, other in (peers.local_batches(problem), peers.served(problem, "FedNova", steps)):
+        np.testing.assert_allclose(mine(ROUNDS), other(ROUNDS), rtol=0, atol=1e-12)
+
+
 def test_shards_have_equal_sizes_and_both_classes():
     for name in ("breast_cancer", "diabetes", "digits"):
         problem = peers.problem_of(name)
