@@ -104,7 +104,7 @@ def main(arguments=None):
     experiment.table(passes.table(split), "passes")
     data = experiment.datasets[0]
     there = loads({name: found[data, name][0] for name in METHODS}, target(found, data, 0))
-    problem = found[data, METHODS[0]][0].case.problem
+    problem = found[data, METHODS[0]][0].run.case.problem
     size = problem.parameters, problem.dtype.itemsize
     maps = {agents: clusters.first([scaled(*pair, agents, *size) for pair in there.items()]) for agents in SIZES}
     experiment.figure(clusters.figure(maps, list(there)), "clusters")
@@ -132,9 +132,9 @@ def with_server(settings, case, *, system, rounds, seed):
 
 def counted(outcome, name):
     """The outcome with the bytes through the busiest machine as a column, and what that machine had to do."""
-    done = load(outcome.history, outcome.case.problem, outcome.network)
+    done = load(outcome.history, outcome.run.case.problem, outcome.run.network)
     if name == "Downpour SGD":  # where a machine takes as many steps however many there are
-        done = done._replace(flops=load(outcome.history, outcome.case.problem, machines=WITH[name].compute).flops)
+        done = done._replace(flops=load(outcome.history, outcome.run.case.problem, machines=WITH[name].compute).flops)
     return Counted({**dict(outcome.history), BUSIEST: done.bytes}, done, outcome)
 
 
@@ -142,7 +142,7 @@ class Counted:
     """An outcome as figures take it; its ``load`` is that of machines with an agent each."""
 
     def __init__(self, history, load, outcome):
-        self.history, self.load, self.case, self.diverged = history, load, outcome.case, outcome.diverged
+        self.history, self.load, self.run, self.diverged = history, load, outcome.run, outcome.diverged
 
     def first(self, level):
         """The number of the first record with an objective of at most ``level``; None if there is none."""

@@ -14,7 +14,7 @@ from experiments.shared.cases import graph
 from experiments.shared.harness import Experiment
 from experiments.shared.levels import Merits
 from experiments.shared.results import RECORDS
-from experiments.shared.tables import Spread, Table, last
+from experiments.shared.tables import Spread, Table, last, setting
 from experiments.shared.tuning import Axis, Family
 
 DATASETS = ("boston", "kin8nm", "wine", "diabetes", "breast_cancer", "mnist")
@@ -72,12 +72,10 @@ def main(arguments=None):
 
     found = experiment.compare(("dataset", "solver"), families, run, MERITS, TRIALS)
     needs = MERITS.needed(found.every, found.repeats, experiment.seeds)
-    ends, settings = (
-        {which[:2]: value for which, value in part.items() if which[2] == ENDS} for part in (found.repeats, found.settings)
-    )
+    ends = {which[:2]: runs for which, runs in found.repeats.items() if which[2] == ENDS}
     for name, quantity in (("figure", "objective"), ("stationarity", "stationarity"), ("test-error", "test_error")):
         experiment.figure(figure(ends, datasets, quantity), name)
-    experiment.table(table(needs, ends, settings))
+    experiment.table(table(needs, ends))
     experiment.table(ratios(needs, datasets), "ratios")
 
 
@@ -96,14 +94,14 @@ def figure(ends, datasets, quantity):
     return canvas
 
 
-def table(needs, ends, settings):
+def table(needs, ends):
     """The setting, the objective and the test error are those of the last level."""
     rows = Table(
         {"data set": "", "solver": "", "setting": "", **dict.fromkeys(LEVELS, ".0f"), "objective": ".3g", "test error": ".3g"}
     )
     for pair, outcomes in ends.items():
         counts = [Spread.of(needs[*pair, name]) for name in LEVELS]
-        rows.add(*pair, settings[pair] or "–", *counts, last(outcomes, "objective"), last(outcomes, "test_error"))
+        rows.add(*pair, setting(outcomes), *counts, last(outcomes, "objective"), last(outcomes, "test_error"))
     return rows
 
 

@@ -133,7 +133,7 @@ def accuracies(found, agents):
     """The percentage of the test set that is right at the end: at the agents' mean, and at every agent."""
     rows = Table({"data set": "", "solver": "", "mean": ".2f", **{f"agent {agent}": ".2f" for agent in range(agents)}})
     for (data, name), outcomes in found.items():
-        rows.add(data, name, *map(Spread.of, zip(*(right_at(one.w, one.case) for one in outcomes), strict=True)))
+        rows.add(data, name, *map(Spread.of, zip(*(right_at(one.w, one.run.case) for one in outcomes), strict=True)))
     return rows
 
 

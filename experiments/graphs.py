@@ -1,5 +1,6 @@
 """D-PSGD over graphs with one or few neighbours a round, agents of one label each: the test error by epochs, bytes, seconds."""
 
+import functools
 import itertools
 
 import networkx as nx
@@ -12,7 +13,7 @@ from consensus.solvers import DGD
 from consensus.step_sizes import CosineAnnealing
 from experiments.shared.curves import after_start, draw, legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.tables import Table, last
+from experiments.shared.tables import ends, last, setting
 from experiments.shared.tuning import Axis, Family
 
 BATCH, HIDDEN, DECAY = 32, 64, consensus.L2(1e-4)
@@ -53,7 +54,22 @@ def main(arguments=None):
     found = experiment.compare(("dataset", "network"), families, run, merits, what="choice of steps")
     repeats = {which[:2]: [timed(outcome) for outcome in outcomes] for which, outcomes in found.repeats.items()}
     experiment.figure(figure(repeats, experiment.datasets))
-    experiment.table(table(repeats, {which[:2]: setting for which, setting in found.settings.items()}))
+    columns = {
+        "exact after": (exact_after, ""),
+        "step": (setting, ""),
+        "test error": ("test_error", ".3g"),
+        "at the worst agent": ("test_error_worst", ".3g"),
+        "disagreement": ("disagreement", ".2g"),
+        "MB": (functools.partial(last, column="bytes", unit=1e6), ".4g"),
+        "seconds": ("seconds", ".3g"),
+    }
+    experiment.table(ends(repeats, {"data set": "", "network": ""}, columns))
+
+
+def exact_after(outcomes):
+    """After how many rounds agents hold the average, on schedules that repeat."""
+    period = getattr(outcomes[0].run.network, "period", None)
+    return f"{period} rounds" if period else "–"
 
 
 def merits(found, key, outcomes):
@@ -64,7 +80,7 @@ def merits(found, key, outcomes):
 
 def timed(outcome):
     """The outcome with the seconds that it would take on ``WAN``."""
-    seconds = WAN.seconds(load(outcome.history, outcome.case.problem, outcome.network))
+    seconds = WAN.seconds(load(outcome.history, outcome.run.case.problem, outcome.run.network))
     return outcome._replace(history={**dict(outcome.history), "seconds": seconds})
 
 
@@ -77,17 +93,6 @@ def figure(repeats, datasets):
             ax.set_xlabel("predicted seconds")
     legend(canvas, axes[0], columns=4)
     return canvas
-
-
-def table(repeats, settings):
-    columns = {"test error": ".3g", "at the worst agent": ".3g", "disagreement": ".2g", "MB": ".4g", "seconds": ".3g"}
-    rows = Table({"data set": "", "network": "", "exact after": "", "step": "", **columns})
-    units = {"test_error": 1, "test_error_worst": 1, "disagreement": 1, "bytes": 1e6, "seconds": 1}
-    for key, outcomes in repeats.items():
-        period = getattr(outcomes[0].network, "period", None)
-        ends = (last(outcomes, column, unit) for column, unit in units.items())
-        rows.add(*key, f"{period} rounds" if period else "–", settings[key], *ends)
-    return rows
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A small GPT learns the documentation of Python's standard library: the loss by bytes, with many and with few exchanges."""
 
 import ast
+import functools
 import sysconfig
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from consensus.step_sizes import CosineAnnealing
 from experiments.shared.cases import Case
 from experiments.shared.curves import after_start, draw, legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.tables import Table, last
+from experiments.shared.tables import ends, last, setting
 from experiments.shared.tuning import Axis, Family
 
 OWN_DATA = True
@@ -65,7 +66,10 @@ def main(arguments=None):
     found = experiment.compare(("solver",), families, run, merits, what="choice of steps")
     repeats = {name: [counted(name, run, agents) for run in runs] for (name, _), runs in found.repeats.items()}
     experiment.figure(figure(repeats))
-    experiment.table(table(repeats, {name: setting for (name, _), setting in found.settings.items()}))
+    columns = {"step": (setting, ""), "loss": ("objective", ".3f"), "wrong": ("test_error", ".3f")}
+    columns |= {"worst agent": ("test_error_worst", ".3f"), "MB": (functools.partial(last, column="bytes", unit=1e6), ".4g")}
+    shown = {(name,): runs for name, runs in repeats.items()}
+    experiment.table(ends(shown, {"solver": ""}, columns | {"exchanges": ("exchanges", ".0f")}))
 
 
 def merits(found, key, outcomes):
@@ -163,16 +167,6 @@ def figure(repeats):
     axes[0].set_ylabel("loss, nats a character")
     legend(canvas, axes[0])
     return canvas
-
-
-def table(repeats, settings):
-    rows = Table(
-        {"solver": "", "step": "", "loss": ".3f", "wrong": ".3f", "worst agent": ".3f", "MB": ".4g", "exchanges": ".0f"}
-    )
-    for name, outcomes in repeats.items():
-        errors = [last(outcomes, column) for column in ("objective", "test_error", "test_error_worst")]
-        rows.add(name, settings[name], *errors, last(outcomes, "bytes", 1e6), last(outcomes, "exchanges"))
-    return rows
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def figure(found, families, datasets, quantity):
 
 def gap(outcomes):
     """The spectral gap of a network that does not change."""
-    schedules = [outcome.network for outcome in outcomes]
+    schedules = [outcome.run.network for outcome in outcomes]
     if not all(map(is_static, schedules)):
         return None
     return Spread.of(topologies.spectral_gap(schedule.weights(0)) for schedule in schedules)

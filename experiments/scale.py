@@ -67,7 +67,7 @@ def milliseconds(outcomes):
 
 def each(outcomes):
     """Microseconds of an agent in a round."""
-    return Spread(*(1e3 * value / outcomes[0].case.problem.agents for value in milliseconds(outcomes)))
+    return Spread(*(1e3 * value / outcomes[0].run.case.problem.agents for value in milliseconds(outcomes)))
 
 
 def figure(found, sizes):

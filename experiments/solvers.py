@@ -17,7 +17,7 @@ from experiments.shared.harness import Experiment
 from experiments.shared.levels import Merits
 from experiments.shared.methods import ADAPTIVE, DEAR, methods
 from experiments.shared.results import RECORDS
-from experiments.shared.tables import Spread, Table
+from experiments.shared.tables import Spread, Table, setting
 
 # What is learnt, and the part of the gap between start and optimum that is left in the end.
 PROBLEMS = {
@@ -58,7 +58,7 @@ def main(arguments=None):
         found = experiment.compare(("dataset", "problem", "solver"), families, run, MERITS)
     needs = needed(found.every, found.repeats, seeds)
     experiment.figure(figure(needs))
-    experiment.table(table(needs, {which[:3]: setting for which, setting in found.settings.items()}))
+    experiment.table(table(needs, {which[:3]: setting(runs) for which, runs in found.repeats.items()}))
     experiment.table(ranks(needs), "ranks")
 
 
@@ -145,7 +145,7 @@ def table(needs, best):
     rows = Table({"data set": "", "problem": "", "solver": "", "setting": "", **FORMATS})
     order = list(ranked(needs))
     for which in sorted(needs, key=lambda which: (list(PROBLEMS).index(which[1]), order.index(which[2]))):
-        rows.add(*which, best[which] or "–", *needs[which].values())
+        rows.add(*which, best[which], *needs[which].values())
     return rows
 
 

@@ -12,7 +12,7 @@ from consensus.step_sizes import CosineAnnealing
 from experiments.shared.cases import graph
 from experiments.shared.curves import after_start, draw, legend, plain
 from experiments.shared.harness import Experiment
-from experiments.shared.tables import Spread, Table, last
+from experiments.shared.tables import Spread, Table, last, setting
 from experiments.shared.tuning import Axis, Family
 
 SHARED_OUT = {"sorted": "few classes each", "iid": "like data"}
@@ -59,7 +59,7 @@ def main(arguments=None):
     families = {(*place, name): names[name] for place in places for name in names}
     found = experiment.compare(("dataset", "shards", "solver"), families, run, merits)
     experiment.figure(figure(found.repeats, places, names))
-    experiment.table(table(found.repeats, found.settings))
+    experiment.table(table(found.repeats))
 
 
 def merits(found, key, outcomes):
@@ -84,7 +84,7 @@ def figure(repeats, places, names):
     return canvas
 
 
-def table(repeats, settings):
+def table(repeats):
     """At the end, with the setting that is best there; and what is needed until the worst agent's test error stays at the
     level, with the setting that needs the fewest epochs, which are as many bytes and seconds times a constant.
     """
@@ -98,7 +98,7 @@ def table(repeats, settings):
             for column, unit in (("epochs", 1), ("bytes", 1e9), ("seconds", 1))
         ]
         errors = [last(repeats[at_end], column) for column in ("test_error", "test_error_worst")]
-        rows.add(data, SHARED_OUT[scheme], name, settings[at_end] or "–", *errors, settings[to_level] or "–", *needed)
+        rows.add(data, SHARED_OUT[scheme], name, setting(repeats[at_end]), *errors, setting(repeats[to_level]), *needed)
     return rows
 
 

@@ -14,7 +14,7 @@ from experiments.shared.cases import graph
 from experiments.shared.harness import Experiment
 from experiments.shared.levels import Merits, exchanges_to, level_of
 from experiments.shared.slowed import SLOW
-from experiments.shared.tables import Spread, Table
+from experiments.shared.tables import Spread, Table, setting
 from experiments.shared.tuning import Axis, Family
 
 CLOCKS = {  # how one agent of so many is slow, and what becomes of messages
@@ -73,8 +73,7 @@ def of_networks(experiment):
             counted[seed] += [outcome] * (name != ADAPTIVE)
     lowest = [level_of(runs, 0.0) for runs in counted.values()]
     outcomes = {((clock, name), level): runs for (clock, name, level), runs in found.repeats.items()}
-    settings = {((clock, name), level): setting for (clock, name, level), setting in found.settings.items()}
-    experiment.table(table(outcomes, settings, LEVELS, lowest))
+    experiment.table(table(outcomes, LEVELS, lowest))
     return outcomes, lowest
 
 
@@ -103,8 +102,7 @@ def of_quadratics(experiment):
         slowed.REAL,
     )
     outcomes |= {(key, level): [done[key[1], point, seed] for seed in seeds] for (key, level), point in real}
-    settings = {which: slowed.FAMILIES[which[0][1]].shown(point) for which, point in best.items()}
-    experiment.table(table(outcomes, settings, slowed.LEVELS, [0.0] * len(seeds)), "quadratics")
+    experiment.table(table(outcomes, slowed.LEVELS, [0.0] * len(seeds)), "quadratics")
     experiment.table(tuning.grids(found, families, merits, ("clock", "solver")), "quadratics-grids")
     return outcomes
 
@@ -132,7 +130,7 @@ def left(outcome, low):
     return outcome._replace(history={"clock": history["clock"][1:], "gap": gap[1:]})
 
 
-def table(outcomes, settings, levels, lowest):
+def table(outcomes, levels, lowest):
     """Seconds until so much of the gap is left, at the best setting for it; the setting shown is that for the last level."""
     rows = Table({"clock": "", "solver": "", "setting": "", **dict.fromkeys(levels, ".3g"), "objective": ".3g"})
     last = list(levels)[-1]
@@ -143,7 +141,7 @@ def table(outcomes, settings, levels, lowest):
             ends = [low + part * (one.history["objective"][0] - low) for one, low in pairs]
             cells.append(Spread.of(exchanges_to(one, at, "clock") for (one, _), at in zip(pairs, ends, strict=True)))
         end = Spread.of(math.inf if one.diverged else one.history["objective"][-1] for one in outcomes[key, last])
-        rows.add(*key, settings[key, last] or "–", *cells, end)
+        rows.add(*key, setting(outcomes[key, last]), *cells, end)
     return rows
 
 

@@ -39,7 +39,7 @@ def main(arguments=None):
 
     curves = itertools.product(datasets, NETWORKS, (*weights, COPIES))
     found = experiment.train(("dataset", "network", "method"), curves, run)
-    errors = {curve: np.array([by_angle(done.case, done.w) for done in outcomes]) for curve, outcomes in found.items()}
+    errors = {curve: np.array([by_angle(done.run.case, done.w) for done in outcomes]) for curve, outcomes in found.items()}
     experiment.figure(figure(errors, datasets, weights))
     experiment.table(table(errors, found))
 

@@ -25,8 +25,9 @@ def main(arguments=None):
 
 
 def experiments_in(folder):
-    """The experiments' folders: ``folder`` itself if it is one, otherwise those in it."""
-    return [path for path in (folder, *sorted(folder.iterdir())) if (path / "runs").is_dir()]
+    """The experiments' folders: ``folder`` itself if it is one, otherwise those in it; studies have pages of their own."""
+    found = [path for path in (folder, *sorted(folder.iterdir())) if (path / "runs").is_dir()]
+    return [path for path in found if not (path / "study.json").exists()]
 
 
 if __name__ == "__main__":

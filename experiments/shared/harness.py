@@ -27,14 +27,11 @@ class Compared(NamedTuple):
     ----------
     repeats : dict
         Outcomes of all seeds by key and measure, at the setting that is best by it.
-    settings : dict
-        That setting in words.
     every : dict
         All outcomes, of trials, too, by key with the family's label, point and seed.
     """
 
     repeats: dict
-    settings: dict
     every: dict
 
 
@@ -154,9 +151,7 @@ class Experiment:
             for seed, run in zip(self.seeds, runs, strict=False)
         }
         self.table(tuning.grids(found, flat, merits, [*(_SHOWN.get(name, name) for name in names), "steps"]), "grids")
-        repeats = {which: [done[*at, seed] for seed in self.seeds] for which, at in best.items()}
-        settings = {which: flat[key].shown(point) for which, (key, point) in best.items()}
-        return Compared(repeats, settings, every)
+        return Compared({which: [done[*at, seed] for seed in self.seeds] for which, at in best.items()}, every)
 
     def _of(self, settings, seed, case, network, solver, options=None):
         settings = settings | {"agents": case.problem.agents, "seed": seed}

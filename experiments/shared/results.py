@@ -19,13 +19,12 @@ WALL_CLOCK = "seconds"  # how the columns begin that no two runs share
 
 
 class Outcome(NamedTuple):
-    """Result of a run: its history, the final iterates w (agents, P), why it ended, and the case and network that it was on."""
+    """Result of a run: its history, the final iterates w (agents, P), why it ended, and the run."""
 
     history: History
     w: np.ndarray
     reason: str = "done"
-    case: Any = None
-    network: Any = None
+    run: Any = None
 
     @property
     def diverged(self):
@@ -39,7 +38,8 @@ class Run:
 
     ``settings`` are what tells it from the experiment's other runs, for readers: strings and numbers by name. They make its
     folder's name. ``config`` is whatever else its result depends on, as JSON has it. An equal config is an equal run: neither
-    the engine nor the number of workers belong there, for they change no result. Its Outcome has ``case`` and ``network``, too.
+    the engine nor the number of workers belong there, for they change no result.
+    ``case`` and ``network`` are what it is on, if it is on some.
     """
 
     settings: dict
@@ -80,7 +80,7 @@ def load(folder, run):
         history.append(row | clock)
     with np.load(folder / "iterates.npz") as arrays:
         w = arrays["w"]
-    return Outcome(history, w, json.loads((folder / "outcome.json").read_text())["reason"], run.case, run.network)
+    return Outcome(history, w, json.loads((folder / "outcome.json").read_text())["reason"], run)
 
 
 def save(folder, run, outcome, environment):

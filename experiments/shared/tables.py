@@ -38,13 +38,18 @@ def own_objectives(outcomes, join):
 
     The mean of the copies, whose objective histories have, is a point that no agent holds.
     """
-    ends = [[outcome.case.problem.objective(w) for w in outcome.w] for outcome in outcomes]
+    ends = [[outcome.run.case.problem.objective(w) for w in outcome.w] for outcome in outcomes]
     return Spread.of(join(values) if values else math.inf for values in ends)
 
 
 def of_first(column):
     """A column for :func:`ends`: the last value in the first repeat, a whole number that all repeats share."""
     return lambda outcomes: int(outcomes[0].history[column][-1])
+
+
+def setting(outcomes):
+    """The setting in words, which all repeats share."""
+    return outcomes[0].run.settings["setting"] or "–"
 
 
 OWN = {

@@ -11,7 +11,7 @@ from consensus.costs import Cluster, Load, load
 from experiments import centralised, paper
 from experiments.shared import clusters
 from experiments.shared.cases import Case
-from experiments.shared.results import training
+from experiments.shared.results import Run, training
 
 MACHINE_AN_AGENT = [name for name, served in centralised.WITH.items() if served.compute is None]
 
@@ -27,7 +27,7 @@ def problem():
 def test_what_grows_with_the_agents_is_what_was_sent_with_as_many(problem, name, forked):
     case = Case(problem, (np.zeros((2, 3)), np.zeros((2, 1))))
     outcome = centralised.with_server({}, case, system=centralised.WITH[name].system, rounds=3, seed=0).work(None)
-    done = centralised.counted(outcome._replace(case=case), name)
+    done = centralised.counted(outcome._replace(run=Run({}, {}, None, case)), name)
     until = done.until(done.history["objective"][-1])
     same = centralised.scaled(name, until, 6, problem.parameters, 8)
     np.testing.assert_array_equal(same.bytes, until.bytes)
@@ -42,7 +42,7 @@ def test_all_that_get_to_the_level_are_on_the_maps_and_without_a_server_their_lo
     outcomes = {}
     for name, solver in centralised.WITHOUT.items():
         run = training({}, case, net, solver, rounds=5, seed=0)
-        outcomes[name] = centralised.counted(run.work("stacked")._replace(case=case, network=net), name)
+        outcomes[name] = centralised.counted(run.work("stacked")._replace(run=run), name)
     level = min(outcome.history["objective"].min() for outcome in outcomes.values())
     (first,) = centralised.loads(outcomes, level)
     assert outcomes[first].history["objective"].min() == level

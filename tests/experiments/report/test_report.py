@@ -154,7 +154,10 @@ def test_data_sets_are_seen_one_at_a_time():
     assert [trace.name for trace in figure.data[1::2]] == ["NEXT (1 run)"] * 2 + ["DGD (1 run)"] * 2
 
 
-def test_a_damaged_run_is_left_out_with_a_line(folder, tmp_path, capsys):
+def test_a_damaged_run_is_left_out_with_a_line_and_a_study_without(folder, tmp_path, capsys):
+    (tmp_path / "study" / "runs").mkdir(parents=True)
+    (tmp_path / "study" / "study.json").write_text("{}")
+    (tmp_path / "study" / "runs" / "0123456789abcdef.npz").touch()
     shutil.copytree(folder / "trial", tmp_path / "trial")
     first, second = sorted((tmp_path / "trial" / "runs").iterdir())[:2]
     (first / "history.csv").unlink()

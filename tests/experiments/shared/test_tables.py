@@ -14,7 +14,7 @@ import topologies
 from consensus.solvers import DGD
 from experiments.shared import tables
 from experiments.shared.cases import case
-from experiments.shared.results import Outcome, training
+from experiments.shared.results import Outcome, Run, training
 from experiments.shared.tables import Spread, Table, own_objectives
 
 FORMATS = {"data set": "", "exchanges": ".0f", "error": ".3g", "stationarity": ".1e", "lost, %": ".0%"}
@@ -94,9 +94,9 @@ def test_the_agents_own_copies_are_what_solve_records():
     own = recorded["agent_objective"][-1]
     assert own.max() > 1.001 * recorded["objective"][-1]  # the mean is ahead of what any of them holds
     done = training({}, shared, ring, DGD(0.3), rounds=20, seed=0).work(consensus.engines.Stacked())
-    done = done._replace(case=shared)
+    done = done._replace(run=Run({}, {}, None, shared))
     mean, worst = (own_objectives([done, done], join) for join in (np.mean, np.max))
     np.testing.assert_allclose(mean, own.mean(), rtol=1e-12)
     np.testing.assert_allclose(worst, own.max(), rtol=1e-12)
-    lost = Outcome(None, np.empty((0, 2)), "diverged in round 3", shared)
+    lost = Outcome(None, np.empty((0, 2)), "diverged in round 3", done.run)
     assert own_objectives([done, lost, lost], np.mean).middle == math.inf
