@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 import topologies
-from consensus import compression, directions, losses, regularizers, robust, solvers, step_sizes, surrogates
+from consensus import asynchronous, compression, directions, losses, regularizers, robust, solvers, step_sizes, surrogates
 from consensus.cli.config import Config, ConfigError, Key, named
 
 T = TypeVar("T")
@@ -26,6 +26,7 @@ GRAPHS, WEIGHTS = _public(inspect.isfunction, topologies.graphs), _public(inspec
 SCHEDULES = _public(inspect.isclass, topologies.schedules)
 LOSSES, REGULARIZERS = _public(inspect.isclass, losses), _public(inspect.isclass, regularizers)
 SOLVERS = _public(inspect.isclass, solvers, surrogates, step_sizes, robust, compression, directions)  # and what they take
+WITHOUT_ROUNDS = _public(lambda one: inspect.isclass(one) and issubclass(one, asynchronous.AsynchronousSolver), asynchronous)
 SCHEDULES |= {"Temporal.from_csv": topologies.Temporal.from_csv, "Mobile.from_positions": topologies.Mobile.from_positions}
 _FOREIGN = re.compile(r"(?P<module>(?P<package>[A-Za-z]\w*)(\.[A-Za-z]\w*)*):(?P<name>[A-Za-z]\w*)")
 FUNCTIONS = ("weights",)  # arguments that are functions: their name is given, and they are not called

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import consensus
 from consensus import _checks, engines
 from consensus.checkpoints import checkpoint as checkpoints
-from consensus.cli.build import SOLVERS, attempt, make
+from consensus.cli.build import SOLVERS, WITHOUT_ROUNDS, attempt, make
 from consensus.cli.config import Config, Key
 from consensus.cli.report import figure, table
 from consensus.cli.setting import Setting, setting
@@ -196,15 +196,15 @@ def labelled(config: Config) -> dict[str, Key]:
     return found
 
 
-def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
+def _solvers(config: Config, known: Mapping[str, type] = SOLVERS) -> dict[str, tuple[Key, Solver | None]]:
     """Return ``{label: (key, solver)}``; the default of :func:`consensus.solve` if the file has none."""
-    found = {label: (key, make(config, key, SOLVERS)) for label, key in labelled(config).items()}
+    found = {label: (key, make(config, key, known)) for label, key in labelled(config).items()}
     return found or {"Auto": (("run",), None)}
 
 
 def solver_of(config: Config) -> tuple[Key, Solver | None]:
-    """Return the key and the only solver of a file; None if it has none."""
-    found = list(_solvers(config).values())
+    """Return the key and the only solver of a file, which may be one without rounds; None if it has none."""
+    found = list(_solvers(config, SOLVERS | WITHOUT_ROUNDS).values())
     if len(found) > 1:
         raise config.error(("solver", 1), "peers run one solver: leave all [[solver]] but one away")
     return found[0]

@@ -18,6 +18,7 @@ import consensus
 import topologies
 from consensus.asynchronous import ADPSGD, ASYSONATA, RASGP, AsynchronousDGD, OverlapSGP
 from consensus.checkpoints.checkpoint import read
+from consensus.cli import Config, ConfigError, peer
 from consensus.errors import WorkerError
 from consensus.peers import Peers, wakes
 from consensus.peers.newest import Newest, Packet
@@ -25,6 +26,23 @@ from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization
 
 TWO, EDGE = ("oslo", "rome"), (("oslo", "rome"),)
+
+
+COMMAND = """
+[data]
+name = "a.csv"
+target = "y"
+[model]
+hidden = []
+[run]
+rounds = 50
+every = 10
+record_every = 50
+[[solver]]
+kind = "ASYSONATA"
+step_size = 0.5
+surrogate = {kind = "FullLinearization", tau = 2.0}
+"""
 
 
 def packets(number, parts=1):
@@ -175,6 +193,49 @@ def test_masses_are_saved_before_they_leave(tmp_path, monkeypatch):
         options = {"rounds": 4, "engine": peers, "checkpoint": tmp_path / "run", "every": 3}
         consensus.solve(one, peers.network, RASGP(Diminishing(0.01, 5.0)), **options)
     assert told == [True] * 4
+
+
+@pytest.mark.slow
+def test_the_command_has_solvers_without_rounds(tmp_path, monkeypatch):
+    """Two owners have the same table: they come to its least squares, also when they go on from their checkpoints."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2))
+    y = X @ [1.0, -2.0] + 3 + 0.1 * rng.standard_normal(30)
+    np.savetxt("a.csv", np.c_[X, y], delimiter=",", header="a,b,y", comments="")
+    path = written(tmp_path, TWO, EDGE, more=COMMAND)
+
+    def both(resume):
+        found = {}
+        threads = [threading.Thread(target=lambda me=me: found.update({me: peer(Config.read(path), me, resume)})) for me in TWO]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        assert set(found) == set(TWO), "one of them failed"
+        return found
+
+    first = both(resume=False)
+    assert np.array_equal(first["oslo"].history["round"], [0, 50])
+    assert read("results/run/rome.ckpt").round == 50
+    path.write_text(path.read_text().replace("rounds = 50", "rounds = 500"))
+    both(resume=True)
+    assert {50, 500} <= set(consensus.load("results/run/rome.npz").history["round"])
+    design = np.c_[X, np.ones(30)]
+    expected = design @ np.linalg.lstsq(design, y)[0]
+    for me in TWO:
+        found = consensus.load(f"results/run/{me}.predictor").predict("a.csv")
+        np.testing.assert_allclose(np.ravel(found), expected, atol=1e-5)
+
+
+def test_the_command_says_which_solvers_peers_cannot_have(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("a,y\n1,2\n2,4.5\n3,6\n")
+    solver = '[[solver]]\nkind = "OverlapSGP"\nstep_size = 0.1\n'
+    more = '[run]\nrounds = 3\n[data]\nname = "a.csv"\ntarget = "y"\n[model]\nhidden = []\n'
+    path = written(tmp_path, ("oslo",), (), more + solver)
+    with pytest.raises(ConfigError, match=r"OverlapSGP needs all messages.*take RASGP"):
+        peer(Config.read(path), "oslo")
 
 
 @pytest.mark.slow
