@@ -427,13 +427,10 @@ class Peers(RankEngine):
         if self._service is None:
             return
         name = self.here.name
-        if isinstance(error, DivergenceError | LocalSolveError | RunOver):
-            said = (
-                str(error)
-                if isinstance(error, RunOver)
-                else f"{name} ended {where}: {type(error).__name__}, its own log says more"
-            )
-            self._state = Note.FAILED, said
+        if isinstance(error, RunOver):
+            self._state = Note.FAILED, str(error)
+        elif isinstance(error, DivergenceError | LocalSolveError):
+            self._state = Note.FAILED, f"{name} ended {where}: {type(error).__name__}, its own log says more"
         elif isinstance(error, KeyboardInterrupt | SystemExit):
             self._state = Note.STOPPED, f"{name} was stopped by its owner {where}"
         else:
@@ -518,8 +515,7 @@ class Rounds:
         observer.recorder.history = plain.history.copy()
         observer.due.next = observer.spacing.after(observer.history)
         counts = found.counts
-        self.before = _part(counts, _BEFORE), counts[_BEFORE_SECONDS]
-        observer._before = self.before
+        self.before = observer._before = _part(counts, _BEFORE), counts[_BEFORE_SECONDS]
         self._earlier, self.resumed = _part(counts, _OWN), int(counts[_RESUMED])
         self.begin, self._seen = Begin(fields, resumed=True), plain.round
         self.reason = found.fingerprint.get(_REASON) or None
