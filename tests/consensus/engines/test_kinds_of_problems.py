@@ -1,0 +1,16 @@
+"""Online, aggregative and zeroth-order problems, and accumulated gradients, have the bits of one process on ranks."""
+
+import problem_ranks
+import pytest
+from engine_harness import started
+from golden import lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_ranks_have_the_bits_of_one_process(kind):
+    wanted = list(lines(problem_ranks.runs()))
+    assert [line for line in wanted if "Error" in line] == []
+    done = started(kind, 2, problem_ranks.__file__)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == wanted
