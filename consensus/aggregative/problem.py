@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.problems.base import BaseProblem
-from consensus.problems.functions import takes_rows
+from consensus.problems.functions import for_function, takes_rows
 from consensus.regularizers import Regularizer
 from topologies import _names
 
@@ -296,17 +296,10 @@ class Aggregative(BaseProblem):
     def _called(self, name: str, *stacks: np.ndarray) -> Any:  # noqa: ANN401  # what a user's function returns
         """Return the rows of the agents held here of what a function returns."""
         function, by_rows = self._functions[name]
-        copies = [stack.copy() for stack in stacks]
-        if by_rows:
-            return function(*copies, rows=self.rows.copy())
-        if self.agents == self.network_size:
-            return function(*copies)
-        whole = []  # a function without rows takes all agents: rows that are not held here get one that is
-        for stack in copies:
-            full = np.repeat(stack[:1], self.network_size, axis=0)
-            full[self.rows] = stack
-            whole.append(full)
-        found = function(*whole)
+        given, rows = for_function(self, by_rows, *(stack.copy() for stack in stacks))
+        found = function(*given, **rows)
+        if len(given[0]) == self.agents:
+            return found
         return (
             tuple(np.asarray(part)[self.rows] for part in found) if isinstance(found, tuple) else np.asarray(found)[self.rows]
         )

@@ -15,7 +15,7 @@ from consensus.observe.measure import AtMean, squared_distances
 from consensus.online.drawing import batch_of, draws
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, NumberedBatch
-from consensus.problems.functions import positive, takes_rows
+from consensus.problems.functions import for_function, positive, takes_rows
 from consensus.problems.state import Work
 from consensus.regularizers import Regularizer
 from topologies import _names
@@ -237,13 +237,8 @@ class Online(BaseProblem):
 
     def _called(self, name: str, w: np.ndarray, round: int, tail: tuple[int, ...]) -> np.ndarray:
         function, by_rows = self._functions[name]
-        if by_rows:
-            found = np.array(function(w.copy(), round, rows=self.rows.copy()), dtype=self.dtype)
-            size = self.agents
-        else:
-            whole = np.repeat(w[:1], self.network_size, axis=0)  # rows that are not held here get one that is
-            whole[self.rows] = w
-            found, size = np.array(function(whole, round), dtype=self.dtype), self.network_size
+        (stack,), rows = for_function(self, by_rows, w.copy())
+        found, size = np.array(function(stack, round, **rows), dtype=self.dtype), len(stack)
         if found.shape != (size, *tail):
             raise ValueError(f"{name} must return shape {(size, *tail)} for w of {size} agents; got {found.shape}")
-        return found if by_rows else found[self.rows]
+        return found if size == self.agents else found[self.rows]

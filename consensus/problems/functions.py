@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Hashable, Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,8 +62,7 @@ class FunctionProblem(BaseProblem):
         super().__init__(np.arange(agents), agents, parameters, np.float64, regularizer)
         if labels is not None:
             self.labels = _names.checked("labels", labels, agents)
-        self._functions = value, gradient
-        self._by_rows = takes_rows(value), takes_rows(gradient)
+        self._functions = {"value": (value, takes_rows(value)), "gradient": (gradient, takes_rows(gradient))}
         self._constants = None if lipschitz is None else positive(lipschitz, agents)
 
     def __repr__(self) -> str:
@@ -72,10 +71,10 @@ class FunctionProblem(BaseProblem):
         )
 
     def _value(self, w: np.ndarray) -> np.ndarray:
-        return self._call(0, w, ())
+        return self._call("value", w, ())
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:
-        return self._call(1, w, (self.parameters,))
+        return self._call("gradient", w, (self.parameters,))
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         if self._constants is None:
@@ -90,18 +89,11 @@ class FunctionProblem(BaseProblem):
         probe = np.linspace(-1, 1, self.agents * self.parameters).reshape(self.agents, self.parameters)
         return [hashlib.sha256(row.tobytes()).hexdigest() for row in self._gradient(probe)]
 
-    def _call(self, which: Literal[0, 1], w: np.ndarray, tail: tuple[int, ...]) -> np.ndarray:
-        """Return the values (which = 0) or gradients (which = 1) of the agents held here, each of shape ``tail``."""
-        function, by_rows = self._functions[which], self._by_rows[which]
-        stack = w
-        if self.agents < self.network_size and not by_rows:
-            # A function of w alone takes all agents: rows that are not held here get one that is.
-            stack = np.repeat(w[:1], self.network_size, axis=0)
-            stack[self.rows] = w
-        found = function(stack, rows=self.rows.copy()) if by_rows else function(stack)
-        result = np.array(found, dtype=self.dtype)  # a copy: callers work in place
+    def _call(self, name: str, w: np.ndarray, tail: tuple[int, ...]) -> np.ndarray:
+        """Return the values or gradients of the agents held here, each of shape ``tail``."""
+        (stack,), rows = for_function(self, self._functions[name][1], w)
+        result = np.array(self._functions[name][0](stack, **rows), dtype=self.dtype)  # a copy: callers work in place
         if result.shape != (len(stack), *tail):
-            name = ("value", "gradient")[which]
             raise ValueError(f"{name} must return shape {(len(stack), *tail)} for w of shape {stack.shape}; got {result.shape}")
         return result if len(stack) == self.agents else result[self.rows]
 
@@ -112,6 +104,17 @@ def takes_rows(function: Callable[..., object]) -> bool:
         return "rows" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # a function of C without a signature
         return False
+
+
+def for_function(
+    problem: BaseProblem, by_rows: bool, *stacks: np.ndarray
+) -> tuple[Sequence[np.ndarray], dict[str, np.ndarray]]:
+    """Return the stacks, and maybe ``rows``, with which to call a user's function: one without ``rows`` takes all agents."""
+    if not by_rows and problem.agents < problem.network_size:
+        place = np.zeros(problem.network_size, np.intp)  # agents that are not held here get the first row that is
+        place[problem.rows] = np.arange(problem.agents)
+        stacks = tuple(stack[place] for stack in stacks)
+    return stacks, {"rows": problem.rows.copy()} if by_rows else {}
 
 
 def positive(lipschitz: ArrayLike, agents: int) -> np.ndarray:
