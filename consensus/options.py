@@ -236,10 +236,7 @@ class RunOptions:
         for name, column in [*compared, (self.called("keep"), self.keep)][: None if self.keep else -1]:
             checked_column(name, column, columns, tested)
             if problem.moves and column == "objective":
-                raise ValueError(
-                    f"{name} compares objectives of different rounds, and the costs of {problem} move: take another column, "
-                    "such as tracking_error, which needs optimum="
-                )
+                raise ValueError(f"{name} compares objectives, and costs of {problem} move: take tracking_error, with optimum=")
         return replace(self, test=test, metrics=metrics)
 
     @property

@@ -78,7 +78,9 @@ class Exchanges(ABC):
 
         Engines that send messages send ``codec.encode`` of ``rows``; the sizes of these are ``lengths`` (agents,).
         """
-        return list(self._gather(plan, [rows, lengths[:, None].astype(float)]))
+        gathered = iter(self._gather(plan, [lengths[:, None].astype(float), rows]))
+        sizes = next(gathered).copy()  # another worker may write over it as soon as all have the next block
+        return next(gathered), sizes
 
     def _count_exchange(self, plan: Plan, numbers: int) -> None:
         """Count an exchange with so many numbers in each message, in the problem's dtype."""

@@ -68,6 +68,25 @@ def test_all_agents_get_the_sum_in_two_messages_an_edge_of_the_tree(name):
     assert (network.exchanges, network.messages, network.bytes) == (2 * tree.depth, 2 * (A - 1), (A - 1) * n * 8 + (A - 1) * 3)
 
 
+class Overwritten(StackedNetwork):
+    """Blocks are written over as soon as the next is asked for, as by a faster worker where one at a time finds room."""
+
+    def _gather(self, plan, blocks):
+        for block in blocks:
+            whole = block.copy()
+            yield whole
+            whole[:] = np.nan
+
+
+def test_messages_of_a_codec_and_their_sizes_may_share_memory_in_turn():
+    schedule, codec = topologies.Static(GRAPHS["torus"]), IntegerRows(3, floats=1)
+    rows = np.hstack([np.full((20, 1), 0.1), np.arange(60.0).reshape(20, 3)])
+    whole, network = StackedNetwork(schedule, np.float64), Overwritten(schedule, np.float64)
+    np.testing.assert_array_equal(network.tree.reduce(rows, codec), whole.tree.reduce(rows, codec))
+    np.testing.assert_array_equal(network.tree.broadcast(rows, codec), whole.tree.broadcast(rows, codec))
+    assert network.counts == whole.counts
+
+
 def test_zeros_of_sums_with_a_codec_have_no_sign():
     """A codec may drop it: a sum that is not sent, as of a single agent, would keep it."""
     for graph in (nx.empty_graph(1), topologies.path(3)):
