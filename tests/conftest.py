@@ -1,8 +1,11 @@
 """Which tests share a worker where several run at once, and what tests of several packages use."""
 
+import ast
+import functools
 import itertools
 import multiprocessing
 import os
+import threading
 import warnings
 from pathlib import Path
 
@@ -11,6 +14,18 @@ import pytest
 HERE = Path(__file__).parent
 # Tests of processes have timeouts, and look at what is left behind; those of experiments look at one run of them all.
 TOGETHER = {HERE / "consensus" / "engines": "processes", HERE / "campaign": "processes", HERE / "experiments": "experiments"}
+
+_parse, _turn = ast.parse, threading.Lock()
+
+
+@functools.wraps(_parse)
+def _parse_in_turn(*args, **options):
+    """Threads that stand for ranks read NumPy's files at once; Python 3.11 counts the depth of one tree for all, and may fail."""
+    with _turn:
+        return _parse(*args, **options)
+
+
+ast.parse = _parse_in_turn
 
 
 def pytest_addoption(parser):

@@ -1,8 +1,6 @@
 """What ranks compute, on threads of this process that hand each other what ranks would send."""
 
-import ast
 import contextlib
-import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,19 +11,6 @@ from consensus.engines import Begin, StackedNetwork, ranks, run_rounds
 from consensus.engines.rank_engine import HaloNetwork
 from consensus.observe import total
 from consensus.workers.blocks import blocks_of
-
-_parse, _turn = ast.parse, threading.Lock()
-
-
-@functools.wraps(_parse)
-def _parse_in_turn(*args, **options):
-    """Python 3.11 counts the depth of one tree for all threads, which parse the headers of NumPy's files here at once."""
-    with _turn:
-        return _parse(*args, **options)
-
-
-ast.parse = _parse_in_turn
-
 
 class Ranks:
     """Stands for :class:`consensus.engines.ranks.Ranks` on one of the threads."""
