@@ -20,7 +20,7 @@ _parse, _turn = ast.parse, threading.Lock()
 
 @functools.wraps(_parse)
 def _parse_in_turn(*args, **options):
-    """Threads that stand for ranks read NumPy's files at once; Python 3.11 counts the depth of one tree for all, and may fail."""
+    """Threads that stand for ranks read NumPy's files at once; Python 3.11 counts the depth of one tree for all of them."""
     with _turn:
         return _parse(*args, **options)
 

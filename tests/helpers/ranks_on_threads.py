@@ -12,6 +12,7 @@ from consensus.engines.rank_engine import HaloNetwork
 from consensus.observe import total
 from consensus.workers.blocks import blocks_of
 
+
 class Ranks:
     """Stands for :class:`consensus.engines.ranks.Ranks` on one of the threads."""
 
