@@ -232,8 +232,8 @@ class RunOptions:
                 raise type(error)(f"{self.called('metrics_on')} does not fit: {error}") from error
         for rule in self.rules:
             checked_column("stop", rule.column, columns, tested)
-        compared = [("EarlyStopping", one.column) for one in self.callbacks if isinstance(one, EarlyStopping)]
-        for name, column in [*compared, (self.called("keep"), self.keep)][: None if self.keep else -1]:
+        early = [("EarlyStopping", one.column) for one in self.callbacks if isinstance(one, EarlyStopping)]
+        for name, column in early if self.keep is None else [*early, (self.called("keep"), self.keep)]:
             checked_column(name, column, columns, tested)
             if problem.moves and column == "objective":
                 raise ValueError(f"{name} compares objectives, and costs of {problem} move: take tracking_error, with optimum=")

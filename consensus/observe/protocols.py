@@ -18,6 +18,7 @@ class Costs(Protocol):
 
     model: Any  #: None, as shards, if costs are no sums over samples
     shards: Any
+    columns: tuple[str, ...]
 
     @property
     def agents(self) -> int:

@@ -82,7 +82,7 @@ class Recorder:
 
     def resume(self, history: History, path: object) -> None:
         """Continue the history of the checkpoint `path`; raise ValueError if this run has other columns."""
-        columns = {*ALWAYS, *self.solver.history_columns, *self.metrics, *getattr(self.problem, "columns", ())}
+        columns = {*ALWAYS, *self.solver.history_columns, *self.metrics, *self.problem.columns}
         columns |= {"agent_objective"} if self.agent_objectives else set()
         columns |= {"test_error", "test_error_worst"} if self.test is not None else set()
         columns |= {"agent_test_error"} if isinstance(self.test, OwnedTest) else set()

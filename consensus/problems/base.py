@@ -74,7 +74,7 @@ class BaseProblem(ABC):
     """
 
     coupled = False  #: whether agents have variables of their own, coupled by constraints
-    moves = False  #: whether costs are others in each round, so that none compares objectives of two
+    moves = False  #: whether costs differ from round to round, so that objectives of two rounds are not compared
     columns: tuple[str, ...] = ()  #: of the history, beside those of all runs
     labels: tuple[Hashable, ...] | None = None
     model: Any = None  #: these four are set by problems whose costs are sums over samples

@@ -138,6 +138,7 @@ def test_systems_with_a_server_stop_and_keep_too():
         ({"stop": "accuracy > 0.9"}, r"stop must have a column of the history, round, objective, .*; got 'accuracy'"),
         ({"stop": "test_error < 1", "test": None}, r"got 'test_error'; a test error needs test=\(X, y\)"),
         ({"keep": "accuracy"}, r"keep must have a column of the history, round, .*; got 'accuracy'"),
+        ({"keep": ""}, r"keep must have a column of the history, .*; got ''"),
         ({"keep": ["objective"]}, r"keep must have a column of the history, .*; got \['objective'\]"),
         ({"keep": "agent_objective", "agent_objectives": True}, r"keep must have a column"),
     ],
