@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from engine_harness import HERE, environment, own_job, wait_for
 
 import consensus
 import topologies
 from consensus.checkpoints.checkpoint import read
 from consensus.solvers import GradientTracking
+from tests.helpers.engine_harness import HERE, environment, own_job, wait_for
 
 DOCS = Path(__file__).parents[1] / "docs"
 FILES = sorted((DOCS / "clusters").iterdir())

@@ -11,9 +11,9 @@ import tokenize
 from pathlib import Path
 
 import pytest
-from modules import ADDITIONS, CORE, DOORS, MODULES, arrows, definitions, is_addition, is_package, parsed
 
 import consensus
+from tests.helpers.modules import ADDITIONS, CORE, DOORS, MODULES, arrows, definitions, is_addition, is_package, parsed
 
 LINES, FILES = 13_000, 180  # of the core at most, docstrings and comments not counted
 

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from turns import with_slow
 
 import consensus
+from tests.helpers.turns import with_slow
 
 ELSEWHERE = ("callbacks",)  # its loggers are not installed here: tests/extensions/test_callback.py runs it with stand-ins
 NEEDS = {

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
-from modules import definitions, parsed
+
+from tests.helpers.modules import definitions, parsed
 
 pytest.importorskip("numpydoc")  # of the extra dev
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-from modules import CORE, DOORS, MODULES, arrows, imports, is_addition, is_package, within
 
 import consensus
 import topologies
+from tests.helpers.modules import CORE, DOORS, MODULES, arrows, imports, is_addition, is_package, within
 
 PIECES = ("models", "losses", "regularizers", "data")
 pytestmark = pytest.mark.xdist_group("imports")  # they read the same files

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import owners
 import pytest
-from engine_harness import MPIEXEC, environment, free_port
 
 import consensus
+from tests.helpers import owners
+from tests.helpers.engine_harness import MPIEXEC, environment, free_port
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCRIPT = DOCS / "owners" / "hospital.py"

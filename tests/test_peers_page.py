@@ -13,11 +13,10 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from loopback import NAMES, written
-from owners import hospitals
-
 import consensus
 from consensus.peers.roster import Roster
+from tests.helpers.loopback import NAMES, written
+from tests.helpers.owners import hospitals
 
 PAGE = (Path(__file__).parents[1] / "docs" / "peers.md").read_text()
 

@@ -39,11 +39,10 @@ def search(count, seed=0):
 
 def script(folder, name, count, seed):
     """What every rank runs; rank 0 compares one combination with one process, rank 1 the next one, and so on."""
-    from combinations import SCHEDULES, outcome, simple
-    from every_solver import SOLVERS
-
     from consensus import engines
     from consensus.solve import ENGINES
+    from tests.helpers.combinations import SCHEDULES, outcome, simple
+    from tests.helpers.every_solver import SOLVERS
 
     warnings.simplefilter("ignore")
     engine = getattr(engines, ENGINES[name])()

@@ -95,7 +95,7 @@ def _signalled(engine, name, rng, folder):
 
 
 def run(engine="stacked", pause=0.0, **options):
-    import engine_cases  # whose folder `started` has put on the path
+    from tests.helpers import engine_cases  # whose folder `started` has put on the path
 
     return engine_cases.slow(pause).run(engine=engine, **options)
 

@@ -75,11 +75,10 @@ def _wrong(run, task, going):
 
 def script(folder, task):
     """What every rank runs."""
-    import engine_cases
-
     import topologies
     from consensus.engines import MPI
     from consensus.solvers import DGD
+    from tests.helpers import engine_cases
 
     engine, (_, given) = MPI(timeout=5), FAULTS.get(task, ("", {}))
     given = {name: folder / value if name in ("checkpoint", "resume") else value for name, value in given.items()}

@@ -54,9 +54,8 @@ def holdings():
 
 
 def main(path, count):
-    import engine_cases
-
     from consensus.engines import Processes
+    from tests.helpers import engine_cases
 
     cases, rows, checkpoint = list(engine_cases.saved().values()), [], path.with_name("run.ckpt")
     for number in tqdm(range(count), desc="runs in a row", disable=None):

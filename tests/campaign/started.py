@@ -8,14 +8,11 @@ import time
 import uuid
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-for folder in (ROOT, ROOT / "tests" / "helpers"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
-from engine_harness import KIND, MARK, MPIEXEC, Traces, assert_same, environment, living, read, write  # noqa: E402
+from tests.helpers.engine_harness import KIND, MARK, MPIEXEC, Traces, assert_same, environment, living, read, write
 
 __all__ = ["Started", "assert_same", "read", "write"]
+
+ROOT = Path(__file__).parents[2]
 
 GRACE = 60.0  # seconds in which the processes of an ended run must end
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import problem
 
 import consensus
 import topologies
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, GradientTracking, PushPull
 from consensus.step_sizes import Constant, Diminishing, InverseSqrt
 from consensus.surrogates import FullLinearization
+from tests.helpers.problems import problem
 
 RING = topologies.ring(6)
 ODD = [None, 3, "x", [], {}, object(), np.eye(4), type, consensus.History]

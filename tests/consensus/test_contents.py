@@ -11,16 +11,16 @@ from pathlib import Path
 from types import FunctionType
 
 import cloudpickle
-import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
-from problems import data
 from scipy import sparse
 
 import consensus
 import topologies
 from consensus._arrays.digest import digest
+from tests.helpers import engine_cases
+from tests.helpers.problems import data
 
 STEP = 0.1
 
@@ -178,8 +178,8 @@ found = [digest(*parts), digest({"a", "b", "cd"}, type("Plain", (), {"f": lambda
 
 @pytest.mark.slow
 def test_digests_are_the_same_in_every_process():
-    paths = [str(Path(engine_cases.__file__).parent), str(Path(consensus.__file__).parents[1])]
-    imports = f"import sys; sys.path[:0] = {paths!r}; import engine_cases\n"
+    root = str(Path(consensus.__file__).parents[1])
+    imports = f"import sys; sys.path.insert(0, {root!r})\nfrom tests.helpers import engine_cases\n"
     imports += "from consensus._arrays.digest import digest\n"
     text = f"{imports}{SETTINGS}\nprint(found)"
     done = subprocess.run([sys.executable, "-c", text], env={"PYTHONHASHSEED": "1"}, capture_output=True, text=True)

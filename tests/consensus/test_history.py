@@ -6,9 +6,9 @@ import pickle
 import numpy as np
 import pandas
 import pytest
-from histories import NUMBERS, ROWS, bits, recorded
 
 from consensus.history import History
+from tests.helpers.histories import NUMBERS, ROWS, bits, recorded
 
 
 def test_columns_are_arrays_in_the_order_of_the_rows():

@@ -6,9 +6,9 @@ import hashlib
 import numpy as np
 import pandas
 import pytest
-from histories import bits, recorded
 
 from consensus.history import History
+from tests.helpers.histories import bits, recorded
 
 
 @pytest.mark.parametrize("agents", [1, 3])

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from settings_files import TEXT
 
 import consensus
 import topologies
 from consensus.cli import Config, main, run
 from consensus.data import load_shards, save_shards
 from consensus.solvers import DGD
+from tests.helpers.settings_files import TEXT
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checkpoints import run
-from engine_harness import assert_same
 
 import consensus
 from consensus.checkpoints.checkpoint import load
 from consensus.data import load_shards, save_shards
+from tests.helpers.checkpoints import run
+from tests.helpers.engine_harness import assert_same
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from every_regularizer import ALL, P
-from turns import in_turn
 
 import consensus
 import topologies
@@ -19,6 +17,8 @@ from consensus.data import LazyShards
 from consensus.local import Exact
 from consensus.regularizers import WeightedElasticNet
 from consensus.surrogates import FullLinearization
+from tests.helpers.every_regularizer import ALL, P
+from tests.helpers.turns import in_turn
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,6 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from turns import with_slow
 
 import consensus
 import topologies
@@ -17,6 +16,7 @@ from consensus.plotting import convergence
 from consensus.robust import Attack, SignFlip, flip_labels
 from consensus.solvers import DGD, EXTRA, NEXT, GradientTracking, Personalized
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.turns import with_slow
 
 RNG = np.random.default_rng(5)
 NAMES = [

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from engine_harness import assert_same
-from problems import GRAPH, data, problem
 
 import consensus
 import topologies
@@ -13,6 +11,8 @@ from consensus.checkpoints.checkpoint import load
 from consensus.engines import Processes
 from consensus.observe import EarlyStopping
 from consensus.solvers import DGD
+from tests.helpers.engine_harness import assert_same
+from tests.helpers.problems import GRAPH, data, problem
 
 TEST = data(samples=13, seed=1)
 NETWORK = topologies.Static(GRAPH)

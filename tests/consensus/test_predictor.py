@@ -5,10 +5,8 @@ import subprocess
 import sys
 
 import numpy as np
-import owners
 import pandas as pd
 import pytest
-from engine_harness import environment
 from scipy.special import expit, softmax
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
@@ -21,6 +19,8 @@ from consensus.checkpoints import storage
 from consensus.data import Pipeline, own
 from consensus.estimators import NetworkClassifier, NetworkRegressor
 from consensus.solvers import TreeNewton
+from tests.helpers import owners
+from tests.helpers.engine_harness import environment
 
 FAR = pd.DataFrame({"site": 1, "ward": ["C", "A"], "smokes": [0, 1], "pressure": [10_100.0, 10_150.0], "age": [33, 71]})
 

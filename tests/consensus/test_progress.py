@@ -5,11 +5,11 @@ import sys
 import types
 
 import pytest
-from problems import problem
 
 import consensus
 import topologies
 from consensus._arrays import progress as _progress
+from tests.helpers.problems import problem
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import problem
 
 import consensus
 import topologies
 from consensus import solvers
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.problems import problem
 
 RING = topologies.ring(6)
 

@@ -1,12 +1,12 @@
 """Results on disk and in a line."""
 
-import broken_files
 import numpy as np
 import pytest
 
 import consensus
 import topologies
 from consensus.solvers import DGD
+from tests.helpers import broken_files
 
 CENTRES = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 

@@ -4,16 +4,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-import every_regularizer
 import numpy as np
 import pytest
-from convolution import Convolution
-from every_solver import SOLVERS
 from jaxtyping import TypeCheckError
-from local_problems import LOSSES, REGULARIZERS, centre, local_problem
-from problems import GRAPH, PUSH, problem
-from shapes import checked, checked_fields
-from turns import with_slow
 
 import consensus
 import topologies
@@ -31,6 +24,13 @@ from consensus.problems import BaseProblem
 from consensus.regularizers import Regularizer
 from consensus.robust import NNA, NNM, Bucketing, ClippedGossip, CSPlus, PreAggregation, Robust
 from consensus.surrogates import FullLinearization, PartialLinearization, Surrogate, SurrogateModel
+from tests.extensions.convolution import Convolution
+from tests.helpers import every_regularizer
+from tests.helpers.every_solver import SOLVERS
+from tests.helpers.local_problems import LOSSES, REGULARIZERS, centre, local_problem
+from tests.helpers.problems import GRAPH, PUSH, problem
+from tests.helpers.shapes import checked, checked_fields
+from tests.helpers.turns import with_slow
 
 AGENTS = len(GRAPH)
 METHODS = {Network: ("mix", "average", "mix_and_average", "aggregate", "send_each"), Tree: ("reduce", "broadcast")}

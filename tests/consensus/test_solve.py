@@ -6,7 +6,6 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import CIRCLE, data, problem
 from sklearn.linear_model import LogisticRegression
 
 import consensus
@@ -14,6 +13,7 @@ import topologies
 from consensus.solvers import DGD, NEXT, SONATA, GradientTracking, PushDIGing, Solver
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.problems import CIRCLE, data, problem
 
 GRAPH = topologies.erdos_renyi(6, 0.5, seed=3)
 MLP = consensus.MLP([4, 5, 1])

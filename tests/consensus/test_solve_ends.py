@@ -7,12 +7,12 @@ import warnings
 import networkx as nx
 import numpy as np
 import pytest
-from problems import data, problem
 
 import consensus
 import topologies
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.problems import data, problem
 
 GRAPH = topologies.erdos_renyi(6, 0.5, seed=3)
 MLP = consensus.MLP([4, 5, 1])

@@ -6,7 +6,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-import site_in_browser
+
+from tests.helpers import site_in_browser
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 pytestmark = [

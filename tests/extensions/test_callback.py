@@ -7,7 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from turns import with_slow
+
+from tests.helpers.turns import with_slow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "callbacks.md").read_text()
 OPTIONS, STOPPING, BEST, TENSORBOARD, MLFLOW, WANDB, OPTUNA = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_harness import assert_same, mpiexec
-from problems import GRAPH, problem
-from signs import Sign
-from stochastic import rest_of_descent
 
 import consensus
 import topologies
 from consensus.engines import MPI, Processes
 from consensus.solvers import ChocoSGD
+from tests.extensions.signs import Sign
+from tests.helpers.engine_harness import assert_same, mpiexec
+from tests.helpers.problems import GRAPH, problem
+from tests.helpers.stochastic import rest_of_descent
 
 P, NETWORK = problem("squared", consensus.L2(0.1)), topologies.Static(GRAPH)
 STEP, GAMMA = 0.05, 0.2

@@ -1,10 +1,10 @@
 """An engine of one's own, in a file of its own: consensus/testing/threads.py."""
 
-import engine_cases
 import pytest
-from engine_harness import assert_same
 
 from consensus.testing.threads import Threads
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import assert_same
 
 CASES = {**engine_cases.special(), **engine_cases.saved()}
 

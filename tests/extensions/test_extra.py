@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-import extra
 import numpy as np
 import pytest
-from extra import EXTRA
-from problems import AGENTS, GRAPH, data, problem
-from steps_by_hand import states
 
 import consensus
 import topologies
 from consensus.engines import Processes
 from consensus.solvers import Gossip, check_needs, table
 from consensus.testing import check_solver
+from tests.extensions import extra
+from tests.extensions.extra import EXTRA
+from tests.helpers.problems import AGENTS, GRAPH, data, problem
+from tests.helpers.steps_by_hand import states
 
 STATIC = topologies.Static(GRAPH)
 

@@ -3,9 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-import poisson
 import pytest
-from poisson import Poisson
 from sklearn.linear_model import PoissonRegressor
 
 import consensus
@@ -13,6 +11,8 @@ import topologies
 from consensus.local import CVXPYSolver
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.extensions import poisson
+from tests.extensions.poisson import Poisson
 
 AGENTS, WEIGHT = 5, 0.1
 

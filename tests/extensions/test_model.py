@@ -4,10 +4,8 @@ from collections import Counter
 from pathlib import Path
 from typing import ClassVar
 
-import convolution
 import numpy as np
 import pytest
-from convolution import Convolution
 
 import consensus
 import topologies
@@ -16,6 +14,8 @@ from consensus.models import linearize
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 from consensus.testing import check_model
+from tests.extensions import convolution
+from tests.extensions.convolution import Convolution
 
 FEATURES, AGENTS = 8, 4
 SOLVERS = {"NEXT": NEXT(PartialLinearization(0.1), 0.2), "AdaptiveNEXT": AdaptiveNEXT()}

@@ -3,19 +3,19 @@
 from pathlib import Path
 
 import cvxpy as cp
-import largest
 import networkx as nx
 import numpy as np
 import pytest
-from largest import Largest
-from problems import data, problem
-from turns import with_slow
 
 from consensus.local import CVXPYSolver
 from consensus.solve import solve
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from consensus.testing import check_regularizer
+from tests.extensions import largest
+from tests.extensions.largest import Largest
+from tests.helpers.problems import data, problem
+from tests.helpers.turns import with_slow
 
 NETWORK = nx.octahedral_graph()
 SOLVERS = {

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import numpy as np
-import trimmed
 from scipy.stats import trim_mean
-from trimmed import TrimmedMean
 
 import consensus
 import topologies
 from consensus.robust import Attack
 from consensus.solvers import DGD, Gossip
 from consensus.testing import check_robust, check_solver
+from tests.extensions import trimmed
+from tests.extensions.trimmed import TrimmedMean
 
 COMPLETE = topologies.Static(topologies.complete(9))
 CENTRES = np.random.default_rng(0).standard_normal((9, 3))

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import typed
 
 import consensus
+from tests.extensions import typed
 
 mypy = pytest.importorskip("mypy")
 ROOT, SCRIPT = Path(consensus.__file__).parents[1], Path(typed.__file__)

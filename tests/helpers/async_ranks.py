@@ -9,8 +9,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from engine_harness import say
-from unlike_quadratics import GRAPH, OPTIMUM, QUADRATICS, STEPS, B, H
 
 import consensus
 import topologies
@@ -18,6 +16,8 @@ from consensus.asynchronous import ADPSGD, ASYSONATA, AsyncMPI, OverlapSGP
 from consensus.engines import MPI
 from consensus.solvers import DGD
 from consensus.surrogates import FullLinearization
+from tests.helpers.engine_harness import say
+from tests.helpers.unlike_quadratics import GRAPH, OPTIMUM, QUADRATICS, STEPS, B, H
 
 RING = topologies.ring(8)
 

@@ -3,13 +3,13 @@
 import json
 
 import numpy as np
-from problems import data
 
 import consensus
 import topologies
 from consensus.checkpoints.checkpoint import load
 from consensus.engines import Processes, Stacked
 from consensus.solvers import GradientTracking
+from tests.helpers.problems import data
 
 ENGINES = {"stacked": Stacked(), "processes": Processes(3)}
 GRAPH = topologies.ring(6)

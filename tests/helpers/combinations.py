@@ -1,12 +1,11 @@
 """Every solver on every schedule, and what comes of it."""
 
-import engine_cases
-from engine_cases import AGENTS, GRAPH
-from engine_harness import columns
-from every_schedule import DIRECTED, UNDIRECTED
-
 import consensus
 import topologies
+from tests.helpers import engine_cases
+from tests.helpers.engine_cases import AGENTS, GRAPH
+from tests.helpers.engine_harness import columns
+from tests.helpers.every_schedule import DIRECTED, UNDIRECTED
 
 RULES = [topologies.max_degree, topologies.laplacian, topologies.lazy(topologies.metropolis), topologies.fastest]
 SCHEDULES = [make(GRAPH, 1) for make in UNDIRECTED.values()] + [topologies.Static(GRAPH, rule) for rule in RULES]

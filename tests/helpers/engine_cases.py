@@ -6,10 +6,6 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from engine_models import trained
-from engine_solvers import Cheat, CtrlC, Faulty, HeavyBall, Mixed, Slow, Speed, Stops, Trouble, Turned, Watching  # noqa: F401
-from owner_cases import of_owners
-from problems import data
 
 import consensus
 import topologies
@@ -33,6 +29,10 @@ from consensus.solvers import (
 )
 from consensus.step_sizes import Diminishing, InverseSqrt
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from tests.helpers.engine_models import trained
+from tests.helpers.engine_solvers import Cheat, CtrlC, Faulty, HeavyBall, Mixed, Slow, Speed, Stops, Trouble, Turned, Watching  # noqa: F401
+from tests.helpers.owner_cases import of_owners
+from tests.helpers.problems import data
 
 AGENTS = 7  # so that neither 2, 3 nor 4 workers have equal parts
 SIZES = {"equal": [9, 9, 9, 9, 8, 8, 8], "unequal": [2, 20, 5, 11, 1, 14, 7]}

@@ -4,14 +4,14 @@ import os
 import signal
 from pathlib import Path
 
-import engine_cases
 import numpy as np
-from engine_harness import engine_here, say, wait_for, write
 
 import consensus
 from consensus.checkpoints.checkpoint import read
 from consensus.engines import rank_files
 from consensus.solvers import GradientTracking
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import engine_here, say, wait_for, write
 
 SOME = ("functions, a nested state", "compressed NEXT")
 

@@ -2,14 +2,14 @@
 
 import os
 
-import engine_cases
 import numpy as np
-from engine_harness import KIND, engine_here, say, write
 
 import topologies
 from consensus.checkpoints.checkpoint import read
 from consensus.solvers import DGD, GradientTracking
 from consensus.workers import waiting
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import KIND, engine_here, say, write
 
 
 def callback_fails(_):

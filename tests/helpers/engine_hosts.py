@@ -8,16 +8,16 @@ import platform
 import sys
 from pathlib import Path
 
-import engine_cases
 import numpy as np
-from engine_ends import _call, stopped  # noqa: F401
-from engine_harness import engine_here, say, write
-from engine_ranks import same_everywhere
 
 import consensus
 import topologies
 from consensus.solvers import GradientTracking
 from experiments.shared.two_hosts import sent_here
+from tests.helpers import engine_cases
+from tests.helpers.engine_ends import _call, stopped  # noqa: F401
+from tests.helpers.engine_harness import engine_here, say, write
+from tests.helpers.engine_ranks import same_everywhere
 
 AGENTS, INPUTS, ROUNDS = 8, 2_000, 200
 

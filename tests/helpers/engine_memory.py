@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from engine_harness import engine_here, say
 
 import consensus
 import topologies
 from consensus.solvers import GradientTracking
+from tests.helpers.engine_harness import engine_here, say
 
 
 def now():

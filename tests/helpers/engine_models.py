@@ -1,12 +1,12 @@
 """Problems whose models are more than a perceptron, with solvers, for runs that are compared between engines."""
 
 import numpy as np
-from pictures import Pictures
-from problems import data
 
 import consensus
 from consensus.models import MLP, Convolutional, DirectFeedback, WithTangents
 from consensus.solvers import GradientTracking
+from tests.helpers.pictures import Pictures
+from tests.helpers.problems import data
 
 
 def trained(agents, sizes):

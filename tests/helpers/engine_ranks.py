@@ -7,11 +7,14 @@ import os
 import sys
 from pathlib import Path
 
-import engine_cases
 import numpy as np
-import user_cases
-from engine_disks import killed_apart, resume_apart, save_apart  # noqa: F401
-from engine_ends import (  # noqa: F401
+
+import consensus
+import topologies
+from consensus.solvers import DGD, OPAPC, AccGT, Gossip
+from tests.helpers import engine_cases, user_cases
+from tests.helpers.engine_disks import killed_apart, resume_apart, save_apart  # noqa: F401
+from tests.helpers.engine_ends import (  # noqa: F401
     absent,
     back,
     callback_fails,
@@ -26,12 +29,8 @@ from engine_ends import (  # noqa: F401
     stopped,
     together,
 )
-from engine_harness import KIND, columns, engine_here, say, write
-from engine_wire import packed, sent_each, summed  # noqa: F401
-
-import consensus
-import topologies
-from consensus.solvers import DGD, OPAPC, AccGT, Gossip
+from tests.helpers.engine_harness import KIND, columns, engine_here, say, write
+from tests.helpers.engine_wire import packed, sent_each, summed  # noqa: F401
 
 
 def same_everywhere(engine, result):

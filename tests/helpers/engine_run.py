@@ -5,11 +5,10 @@ import signal
 import sys
 from pathlib import Path
 
-import engine_cases
-from engine_harness import write
-
 import consensus
 from consensus.engines import Processes
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import write
 
 
 def main(folder, workers, pause, *observed):

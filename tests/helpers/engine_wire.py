@@ -1,12 +1,12 @@
 """Tasks of ``engine_ranks.py`` that count the bytes which ranks send."""
 
-import engine_cases
 import numpy as np
-from engine_harness import engine_here, say
 
 from consensus.compression import Drawn, Factors, Halves, Quantized, Runs, Sparse, Whole
 from consensus.engines.transport import COLLECTED
 from consensus.solvers import DGD
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import engine_here, say
 
 
 class Wire:

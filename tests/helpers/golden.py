@@ -1,6 +1,6 @@
 """Hashes of runs: between engines, and between a commit and another that is to change no bit.
 
-usage: python tests/helpers/golden.py > before.txt; of the other commit the same > after.txt; diff before.txt after.txt
+usage: python -m tests.helpers.golden > before.txt; of the other commit the same > after.txt; diff before.txt after.txt
 
 Bits depend on the kind of processor and on the libraries' versions: compare files of one machine and one environment.
 """
@@ -13,17 +13,16 @@ import tempfile
 import warnings
 from pathlib import Path
 
-import engine_cases
-from engine_harness import columns, engine_here
-from every_solver import SOLVERS
-from problems import data, problem
-
 import consensus
 import topologies
 from consensus import asynchronous, centralized
 from consensus.errors import RunError
 from consensus.surrogates import PartialLinearization
 from consensus.testing.cases import default_network, default_problem, directed_graph
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import columns, engine_here
+from tests.helpers.every_solver import SOLVERS
+from tests.helpers.problems import data, problem
 
 MLP = problem("logistic", consensus.L2(0.1), consensus.MLP([4, 6, 1]), "sizes")
 RING, ALL = topologies.Static(topologies.ring(6)), topologies.Static(topologies.complete(7))

@@ -1,9 +1,9 @@
 """The linear systems of local problems, written out."""
 
 import numpy as np
-from local_problems import centre, minimisers, own
 
 from consensus.local import Exact
+from tests.helpers.local_problems import centre, minimisers, own
 
 WAYS = ["primal", "dual", "iterative"]
 

@@ -64,7 +64,7 @@ def solved(owned, run, **settings):
 
 def main(folder):
     """On ranks: each run, by files of which each rank opens its own; the first rank writes what comes out."""
-    from engine_harness import engine_here, say
+    from tests.helpers.engine_harness import engine_here, say
 
     engine, said = engine_here(), {}
     for run in RUNS:

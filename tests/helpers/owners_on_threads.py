@@ -2,11 +2,10 @@
 
 from contextlib import contextmanager
 
-from ranks_on_threads import together
-
 from consensus.data import own
 from consensus.engines.ranks import agree
 from consensus.workers.blocks import blocks_of
+from tests.helpers.ranks_on_threads import together
 
 
 class OnThreads:

@@ -2,10 +2,10 @@
 
 import itertools
 
-import engine_cases
 import numpy as np
 
 import consensus
+from tests.helpers import engine_cases
 
 AGENTS, SIZES = engine_cases.AGENTS, engine_cases.SIZES["unequal"]
 LOSSES = {

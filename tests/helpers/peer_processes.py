@@ -6,10 +6,9 @@ import sys
 import textwrap
 import time
 
-from loopback import NAMES, RING, check_same, network_of, problem_of, written
-
 import consensus
 from consensus import solvers
+from tests.helpers.loopback import NAMES, RING, check_same, network_of, problem_of, written
 
 SOLVER = solvers.GradientTracking(0.05)
 
@@ -17,7 +16,7 @@ OWNER = textwrap.dedent("""
     import logging, sys, time
     import numpy as np, consensus
     from consensus.peers import Peers
-    from loopback import problem_of
+    from tests.helpers.loopback import problem_of
 
     logging.basicConfig(level=logging.INFO)
     path, me, rounds, pause, lost = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), sys.argv[5]

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from engine_harness import engine_here, say
 
 import consensus
 import topologies
 from consensus.privacy import Private, SecureSums, gradients
 from consensus.solvers import DGD, Gossip, GradientTracking, TreeLBFGS, TreeNewton
+from tests.helpers.engine_harness import engine_here, say
 
 AGENTS, SAMPLES, FEATURES = 6, 9, 3
 NETWORK = topologies.Static(topologies.complete(AGENTS))

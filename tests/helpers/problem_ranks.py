@@ -3,8 +3,6 @@
 import functools
 
 import numpy as np
-from engine_harness import engine_here
-from golden import lines
 
 import consensus
 import topologies
@@ -12,6 +10,8 @@ from consensus import Box, solvers
 from consensus.directions import AccumAdam
 from consensus.problems import Aggregative, Online, ZerothOrder
 from consensus.testing.cases import default_problem
+from tests.helpers.engine_harness import engine_here
+from tests.helpers.golden import lines
 
 AGENTS, P = 7, 2
 SIDES = np.random.default_rng(0).standard_normal((AGENTS, P))

@@ -1,13 +1,13 @@
 """What tests of stochastic and of compressed methods share: a problem, settings, comparisons round by round."""
 
 import numpy as np
-from problems import problem
-from steps_by_hand import MLP, SCHEDULES, states
 
 import consensus
 import topologies
 from consensus import Minibatches
 from consensus.step_sizes import InverseSqrt
+from tests.helpers.problems import problem
+from tests.helpers.steps_by_hand import MLP, SCHEDULES, states
 
 RULE = Minibatches(3, seed=2)
 LAZY = topologies.Static(SCHEDULES["static"].graph(0), weights=topologies.lazy(topologies.metropolis))

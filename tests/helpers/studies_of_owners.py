@@ -56,9 +56,8 @@ def pooled(found):
 
 def main():
     """On two ranks, each with two owners: fits and curves with sums in secret."""
-    from engine_harness import engine_here, say
-
     from consensus.owners import fit, kaplan_meier
+    from tests.helpers.engine_harness import engine_here, say
 
     engine = engine_here()
     here = tables((12, 300, 1000, 500))[2 * engine.rank : 2 * engine.rank + 2]

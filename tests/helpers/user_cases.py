@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-import engine_cases
 import numpy as np
 import scipy.sparse as sp
-from engine_cases import AGENTS, Case
 
 import consensus
 import topologies
 from consensus.solvers import DGD, Solver
+from tests.helpers import engine_cases
+from tests.helpers.engine_cases import AGENTS, Case
 
 PROBLEMS = {
     "unequal": engine_cases.problem("squared", consensus.L2(0.02)),

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from stochastic import LAZY, RULE, assert_equal_methods, assert_iterates, curved
 
 import topologies
 from consensus.directions import AccumAdam, AdamW
 from consensus.solvers import DGD
 from consensus.testing import check_schedule
+from tests.helpers.stochastic import LAZY, RULE, assert_equal_methods, assert_iterates, curved
 
 P, W = curved(), LAZY.weights(0).toarray()
 

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from problems import nonsmooth_optimum, problem
-from quadratics import NETWORKS, costs, dense, optimum, quadratic
-from steps_by_hand import SCHEDULES, states
-from turns import with_slow
 
 import consensus
 import topologies
 from consensus.errors import DivergenceError
 from consensus.solvers import DAPG, Gossip, ProxGT
+from tests.helpers.problems import nonsmooth_optimum, problem
+from tests.helpers.quadratics import NETWORKS, costs, dense, optimum, quadratic
+from tests.helpers.steps_by_hand import SCHEDULES, states
+from tests.helpers.turns import with_slow
 
 L1 = consensus.L1(0.2)
 RING = topologies.Static(topologies.ring(8))

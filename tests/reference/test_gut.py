@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import problem
-from steps_by_hand import states
-from stochastic import FALLING, LAZY, RULE, assert_iterates, curved, rest_of_descent
 
 import consensus
 from consensus import solvers
+from tests.helpers.problems import problem
+from tests.helpers.steps_by_hand import states
+from tests.helpers.stochastic import FALLING, LAZY, RULE, assert_iterates, curved, rest_of_descent
 
 P, W, a = curved(), LAZY.weights(0).toarray(), FALLING
 

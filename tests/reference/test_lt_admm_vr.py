@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from problems import problem, smooth_optimum
-from steps_by_hand import MLP
-from stochastic import LAZY, assert_equal_methods, assert_iterates, curved
 
 import consensus
 from consensus import Minibatches, solvers
 from consensus.problems import Batch
 from consensus.solvers import LTADMMVR
+from tests.helpers.problems import problem, smooth_optimum
+from tests.helpers.steps_by_hand import MLP
+from tests.helpers.stochastic import LAZY, assert_equal_methods, assert_iterates, curved
 
 W = LAZY.weights(0).toarray()
 

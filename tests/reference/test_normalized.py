@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from steps_by_hand import states
-from stochastic import FALLING, LAZY, RULE, assert_equal_methods, assert_iterates, curved
 
 import consensus
 import topologies
 from consensus import solvers
+from tests.helpers.steps_by_hand import states
+from tests.helpers.stochastic import FALLING, LAZY, RULE, assert_equal_methods, assert_iterates, curved
 
 P, W, a = curved(), LAZY.weights(0).toarray(), FALLING
 

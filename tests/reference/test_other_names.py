@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from steps_by_hand import states
-from stochastic import LAZY, RULE, assert_iterates, curved
 
 import topologies
 from consensus.directions import Momentum
 from consensus.solvers import Gossip, GradientTracking
+from tests.helpers.steps_by_hand import states
+from tests.helpers.stochastic import LAZY, RULE, assert_iterates, curved
 
 P, W = curved(), LAZY.weights(0).toarray()
 

@@ -3,15 +3,15 @@
 import networkx as nx
 import numpy as np
 import pytest
-from problems import CIRCLE, problem, smooth_optimum
-from steps_by_hand import states
-from stochastic import assert_iterates, curved
 
 import consensus
 import topologies
 from consensus.engines import Processes
 from consensus.solvers import PullDiag, PushDIGing
 from consensus.testing import check_solver
+from tests.helpers.problems import CIRCLE, problem, smooth_optimum
+from tests.helpers.steps_by_hand import states
+from tests.helpers.stochastic import assert_iterates, curved
 
 NETWORK = topologies.Static(CIRCLE, weights=topologies.pull)
 R = NETWORK.weights(0).toarray()

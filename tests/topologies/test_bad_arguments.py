@@ -6,10 +6,10 @@ from functools import partial
 import networkx as nx
 import numpy as np
 import pytest
-from networks import EVENS, ODDS
 from scipy import sparse
 
 import topologies as t
+from tests.helpers.networks import EVENS, ODDS
 
 GRAPH = t.ring(4)
 RING = t.Static(t.ring(6))

@@ -6,10 +6,10 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from networks import GRAPHS, same
 from scipy import sparse
 
 import topologies
+from tests.helpers.networks import GRAPHS, same
 
 
 @pytest.mark.parametrize("name", GRAPHS)

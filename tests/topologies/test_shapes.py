@@ -6,12 +6,12 @@ import sys
 import networkx as nx
 import numpy as np
 import pytest
-from every_schedule import GRAPH, column_stochastic, symmetric
 from jaxtyping import TypeCheckError
 from scipy import sparse
-from shapes import checked
 
 import topologies
+from tests.helpers.every_schedule import GRAPH, column_stochastic, symmetric
+from tests.helpers.shapes import checked
 from topologies.schedules.protocols import ScheduleLike, UnionSchedule
 from topologies.weights.base import Weights
 

@@ -3,7 +3,6 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from steps_by_hand import states
 
 import consensus
 import topologies
@@ -13,6 +12,7 @@ from consensus.problems import Aggregative
 from consensus.solvers import DGD, NIDS, AggregativeGT, Gossip, GradientTracking
 from consensus.testing import check_solver
 from consensus.testing.threads import Threads
+from tests.helpers.steps_by_hand import states
 
 AGENTS, N, D = 6, 2, 3
 RNG = np.random.default_rng(1)

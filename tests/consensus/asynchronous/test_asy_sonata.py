@@ -5,9 +5,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import AGENTS as SIX
-from problems import CIRCLE, problem
-from unlike_quadratics import (
+
+import consensus
+import topologies
+from consensus import Minibatches
+from consensus.asynchronous import ASYSONATA, Simulated
+from consensus.errors import LocalSolveError
+from consensus.local import CVXPYSolver, Exact
+from consensus.solvers import NEXT, SONATA
+from consensus.step_sizes import Diminishing
+from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.problems import AGENTS as SIX
+from tests.helpers.problems import CIRCLE, problem
+from tests.helpers.unlike_quadratics import (
     AGENTS,
     GRAPH,
     LATE,
@@ -23,16 +33,6 @@ from unlike_quadratics import (
     asy_sonata_in_turn,
     events,
 )
-
-import consensus
-import topologies
-from consensus import Minibatches
-from consensus.asynchronous import ASYSONATA, Simulated
-from consensus.errors import LocalSolveError
-from consensus.local import CVXPYSolver, Exact
-from consensus.solvers import NEXT, SONATA
-from consensus.step_sizes import Diminishing
-from consensus.surrogates import FullLinearization, PartialLinearization
 
 
 def imbalance(running, gradients):

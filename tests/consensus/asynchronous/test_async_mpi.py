@@ -8,10 +8,10 @@ import sys
 
 import numpy as np
 import pytest
-from engine_harness import HERE, MPICH, MPIEXEC, environment, mpiexec, wait_for
 
 import consensus
 from consensus.engines import MPI
+from tests.helpers.engine_harness import HERE, MPICH, MPIEXEC, environment, mpiexec, wait_for
 
 SCRIPT = HERE / "async_ranks.py"
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not MPIEXEC.exists(), reason="needs mpiexec")]

@@ -7,8 +7,6 @@ import cloudpickle
 import networkx as nx
 import numpy as np
 import pytest
-from problems import problem
-from unlike_quadratics import AGENTS, GRAPH, QUADRATICS, STEPS, B, H, L, asy_sonata_in_turn
 
 import consensus
 import topologies
@@ -19,6 +17,8 @@ from consensus.asynchronous.partner import Partner
 from consensus.asynchronous.tally import WORK, Seen, Tally
 from consensus.surrogates import FullLinearization
 from consensus.workers.shared_memory import SharedArray
+from tests.helpers.problems import problem
+from tests.helpers.unlike_quadratics import AGENTS, GRAPH, QUADRATICS, STEPS, B, H, L, asy_sonata_in_turn
 
 LINES = nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2), (0, 3), (3, 0)])  # agent 0 sends three messages at a wake
 

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from problems import CIRCLE, problem
-from unlike_quadratics import STEPS, events
 
 from consensus.asynchronous import ADPSGD, ASYSONATA, RASGP, OverlapSGP, Simulated
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.mailbox import Mailbox
 from consensus.solvers.needs import Needs
 from consensus.surrogates import PartialLinearization
+from tests.helpers.problems import CIRCLE, problem
+from tests.helpers.unlike_quadratics import STEPS, events
 
 
 class Message(NamedTuple):

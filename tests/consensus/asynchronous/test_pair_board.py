@@ -6,8 +6,6 @@ import signal
 
 import numpy as np
 import pytest
-from problems import data
-from unlike_quadratics import H
 
 import consensus
 import topologies
@@ -15,6 +13,8 @@ from consensus.asynchronous import ADPSGD, AsyncProcesses, Simulated, pair_board
 from consensus.asynchronous.ad_psgd import ADPSGDState
 from consensus.asynchronous.arcs import arcs_of
 from consensus.asynchronous.pair_board import PairBoard
+from tests.helpers.problems import data
+from tests.helpers.unlike_quadratics import H
 
 RING = topologies.Static(topologies.ring(8))
 START = np.random.default_rng(0).standard_normal((8, 300))

@@ -3,15 +3,15 @@
 import networkx as nx
 import numpy as np
 import pytest
-from problems import AGENTS, GRAPH, problem
-from unlike_quadratics import GRAPH as DIRECTED
-from unlike_quadratics import OPTIMUM, QUADRATICS, events
 
 import consensus
 import topologies
 from consensus.asynchronous import ADPSGD, AsyncProcesses, OverlapSGP, Simulated
 from consensus.asynchronous.meetings import Meetings
 from consensus.asynchronous.timetable import Timetable
+from tests.helpers.problems import AGENTS, GRAPH, problem
+from tests.helpers.unlike_quadratics import GRAPH as DIRECTED
+from tests.helpers.unlike_quadratics import OPTIMUM, QUADRATICS, events
 
 NETWORK = topologies.Static(GRAPH)
 

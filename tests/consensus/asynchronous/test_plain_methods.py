@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import AGENTS, CIRCLE, GRAPH, problem
-from unlike_quadratics import GRAPH as DIRECTED
-from unlike_quadratics import OPTIMUM, QUADRATICS, C, L, events
 
 import consensus
 import topologies
@@ -15,6 +12,9 @@ from consensus.asynchronous.events import Events
 from consensus.asynchronous.timetable import Timetable
 from consensus.solvers import DGD
 from consensus.step_sizes import Diminishing, InverseSqrt
+from tests.helpers.problems import AGENTS, CIRCLE, GRAPH, problem
+from tests.helpers.unlike_quadratics import GRAPH as DIRECTED
+from tests.helpers.unlike_quadratics import OPTIMUM, QUADRATICS, C, L, events
 
 NETWORK = topologies.Static(GRAPH)
 

@@ -8,8 +8,6 @@ import time
 import networkx as nx
 import numpy as np
 import pytest
-from problems import AGENTS, CIRCLE, problem
-from unlike_quadratics import GRAPH, OPTIMUM, QUADRATICS, STEPS, B, H
 
 import consensus
 import topologies
@@ -17,6 +15,8 @@ from consensus.asynchronous import ADPSGD, ASYSONATA, AsyncProcesses, Simulated
 from consensus.asynchronous.board import Board
 from consensus.solvers import DGD
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.problems import AGENTS, CIRCLE, problem
+from tests.helpers.unlike_quadratics import GRAPH, OPTIMUM, QUADRATICS, STEPS, B, H
 
 pytestmark = pytest.mark.slow
 

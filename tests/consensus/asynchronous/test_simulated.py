@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.stats
-from problems import AGENTS, CIRCLE, problem
-from unlike_quadratics import GRAPH, LATE, QUADRATICS, STEPS, events
 
 import consensus
 import topologies
@@ -26,6 +24,8 @@ from consensus.asynchronous import (
 from consensus.asynchronous.timetable import Timetable
 from consensus.solvers import Needs
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.problems import AGENTS, CIRCLE, problem
+from tests.helpers.unlike_quadratics import GRAPH, LATE, QUADRATICS, STEPS, events
 
 CLOCKS = {
     "uniform": Simulated((0.5, 1.5), (0.0, 3.0), 0.2, seed=3),

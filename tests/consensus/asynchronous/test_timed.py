@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, problem
 
 import consensus
 import topologies
 from consensus.asynchronous import Simulated
 from consensus.solvers import DGD, NEXT, Gossip
 from consensus.surrogates import PartialLinearization
+from tests.helpers.problems import AGENTS, problem
 
 
 def test_a_round_lasts_as_long_as_its_slowest_agent_and_message():

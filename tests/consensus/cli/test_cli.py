@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from settings_files import TEXT, config
-from turns import with_slow
 
 import consensus
 import topologies
@@ -19,6 +17,8 @@ from consensus.directions import AdamW, Clip
 from consensus.solvers import DGD, NEXT, Gossip, GradientTracking
 from consensus.step_sizes import Diminishing, TorchSchedule
 from consensus.surrogates import PartialLinearization
+from tests.helpers.settings_files import TEXT, config
+from tests.helpers.turns import with_slow
 
 
 @pytest.fixture(scope="module")

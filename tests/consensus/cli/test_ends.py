@@ -10,12 +10,12 @@ import time
 
 import numpy as np
 import pytest
-from settings_files import TEXT, config
 
 import consensus
 from consensus._arrays import progress as _progress
 from consensus.cli import Config, ConfigError, main, run
 from consensus.solvers import Gossip
+from tests.helpers.settings_files import TEXT, config
 
 DIVERGES = TEXT.replace("step_size = 0.1", "step_size = 1e200")
 

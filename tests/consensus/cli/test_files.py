@@ -5,12 +5,12 @@ import inspect
 import numpy as np
 import pandas
 import pytest
-from settings_files import config
 
 import consensus
 from consensus.cli import ConfigError, run
 from consensus.cli.setting import LOAD, setting
 from consensus.datasets import load, split
+from tests.helpers.settings_files import config
 
 RUN = '[run]\nrounds = 3\n[network]\ngraph = "complete"\n[model]\nhidden = []\n[[solver]]\nkind = "DGD"\nstep_size = 0.1\n'
 rng = np.random.default_rng(3)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_harness import HERE, MARK, environment, living, own_job, wait_for
-from settings_files import TEXT, config
 
 import consensus
 from consensus.checkpoints.checkpoint import read
 from consensus.cli import ConfigError, main, run, submit
+from tests.helpers.engine_harness import HERE, MARK, environment, living, own_job, wait_for
+from tests.helpers.settings_files import TEXT, config
 
 pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: each has several ranks
 LONG = TEXT.partition("[[solver]]\nlabel")[0].replace("rounds = 6", "rounds = 3_000\nevery = 100\nrecord_every = 50")

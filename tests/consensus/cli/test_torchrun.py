@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from engine_harness import columns, environment
-from settings_files import TEXT, config
 
 import consensus
 from consensus.cli import run
+from tests.helpers.engine_harness import columns, environment
+from tests.helpers.settings_files import TEXT, config
 
 pytest.importorskip("torch")
 

@@ -1,6 +1,5 @@
 """What agents hear message by message is what they mix, and counts as that. ``engine_cases`` has it on all engines."""
 
-import engine_cases
 import numpy as np
 import pytest
 
@@ -9,6 +8,7 @@ from consensus.communication import Messages
 from consensus.communication.plans import Plans
 from consensus.compression import Sparse
 from consensus.engines import StackedNetwork
+from tests.helpers import engine_cases
 
 RNG = np.random.default_rng(0)
 SCHEDULES = {**engine_cases.NETWORKS, "directed": topologies.Static(engine_cases.GRAPH.to_directed(), weights=topologies.push)}

@@ -2,14 +2,9 @@
 
 from types import SimpleNamespace
 
-import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
-from engine_harness import on_ranks
-from ranks_on_threads import assert_bits_of_one_process, crossing_bytes
-from ranks_on_threads import together as ranks_together
-from turns import in_turn
 
 import consensus
 import topologies
@@ -17,6 +12,11 @@ from consensus.compression import IntegerRows
 from consensus.engines.rank_engine import HaloNetwork
 from consensus.engines.stacked import StackedNetwork
 from consensus.workers.blocks import blocks_of
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import on_ranks
+from tests.helpers.ranks_on_threads import assert_bits_of_one_process, crossing_bytes
+from tests.helpers.ranks_on_threads import together as ranks_together
+from tests.helpers.turns import in_turn
 
 GRAPHS = {
     "path": topologies.path(7),

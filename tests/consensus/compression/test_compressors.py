@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from problems import problem
 
 import consensus
 import topologies
 from consensus.compression import Half, LowRank, NoCompression, Quantize, Quantized, RandomK, TopK
 from consensus.solvers import BEER, ChocoSGD
+from tests.helpers.problems import problem
 
 P, DRAWS = 12, 200
 AGENTS = np.arange(DRAWS)

@@ -4,9 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from problems import PUSH, SCHEDULES, problem
-from quadratics import NETWORKS, dense, optimum, quadratic
-from stochastic import RULE, assert_equal_methods, assert_iterates, curved, rest_of_descent
 
 import consensus
 import topologies
@@ -14,6 +11,9 @@ from consensus import solvers
 from consensus.compression import NoCompression, Quantize, RandomK, TopK
 from consensus.solvers import BEER, CGT, DGD, LEAD, NEXT, SONATA, ChocoSGD, Compressed, Gossip, GradientTracking, MoTEF
 from consensus.surrogates import FullLinearization
+from tests.helpers.problems import PUSH, SCHEDULES, problem
+from tests.helpers.quadratics import NETWORKS, dense, optimum, quadratic
+from tests.helpers.stochastic import RULE, assert_equal_methods, assert_iterates, curved, rest_of_descent
 
 L2, FULL, TOP = consensus.L2(0.1), FullLinearization(4.0), TopK(3)
 STATIC, ALPHA, GAMMA = SCHEDULES["static"], 0.02, 0.3

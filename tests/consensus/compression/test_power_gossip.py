@@ -4,15 +4,15 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import PUSH, problem
-from quadratics import NETWORKS, optimum, quadratic
-from steps_by_hand import SCHEDULES, states
-from stochastic import assert_iterates
 
 import consensus
 from consensus.compression.base import generator
 from consensus.solvers import DGD, NEXT, GradientTracking, PowerGossip, table
 from consensus.surrogates import FullLinearization
+from tests.helpers.problems import PUSH, problem
+from tests.helpers.quadratics import NETWORKS, optimum, quadratic
+from tests.helpers.steps_by_hand import SCHEDULES, states
+from tests.helpers.stochastic import assert_iterates
 
 MLP = consensus.MLP([4, 5, 2, 1])
 STATIC, L2 = SCHEDULES["static"], consensus.L2(0.1)

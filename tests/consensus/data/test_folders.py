@@ -2,7 +2,6 @@
 
 import json
 
-import broken_files
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import consensus
 from consensus import Shards
 from consensus.data import load_shards, save_shards
+from tests.helpers import broken_files
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((30, 2)), RNG.standard_normal(30)

@@ -5,12 +5,12 @@ import importlib.util
 import sys
 from decimal import Decimal
 
-import broken_files
 import numpy as np
 import pandas
 import pytest
 
 from consensus import datasets
+from tests.helpers import broken_files
 
 needs_pyarrow = pytest.mark.skipif(not importlib.util.find_spec("pyarrow"), reason="pyarrow is not installed")
 RNG = np.random.default_rng(0)

@@ -4,18 +4,18 @@ import subprocess
 import sys
 
 import numpy as np
-import owners
 import pandas as pd
 import pytest
-from engine_harness import environment
-from owners_on_threads import OnThreads, on_ranks
-from ranks_on_threads import together
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 import consensus
 import topologies
 from consensus.data import own
+from tests.helpers import owners
+from tests.helpers.engine_harness import environment
+from tests.helpers.owners_on_threads import OnThreads, on_ranks
+from tests.helpers.ranks_on_threads import together
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import warnings
 
 import numpy as np
-import owners
 import pandas as pd
 import pytest
-from owners_on_threads import OnThreads, on_ranks
-from ranks_on_threads import together
 
 from consensus.data import own
+from tests.helpers import owners
+from tests.helpers.owners_on_threads import OnThreads, on_ranks
+from tests.helpers.ranks_on_threads import together
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """What owners cannot agree on is refused by name on all; what is wrong in a table is told to its owner alone."""
 
 import numpy as np
-import owners
 import pandas as pd
 import pytest
-from owners_on_threads import OnThreads, errors_of
-from ranks_on_threads import together
 
 from consensus.data import own
+from tests.helpers import owners
+from tests.helpers.owners_on_threads import OnThreads, errors_of
+from tests.helpers.ranks_on_threads import together
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from problems import data
 
 import consensus
 import topologies
@@ -13,6 +12,7 @@ from consensus.data import load_shards, save_shards
 from consensus.data.digests import digests
 from consensus.solvers import DGD, GTSAGA, NEXT, AdaptiveNEXT, TreeNewton
 from consensus.surrogates import PartialLinearization
+from tests.helpers.problems import data
 
 RNG = np.random.default_rng(0)
 N, AGENTS = 40, 4

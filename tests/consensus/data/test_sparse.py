@@ -13,12 +13,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from owners_on_threads import OnThreads, on_ranks
-from ranks_on_threads import together
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from turns import with_slow
 
 import consensus
 import topologies
@@ -31,6 +28,9 @@ from consensus.problems import LazyProblem
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from tests.helpers.every_solver import OTHERWISE, SOLVERS
+from tests.helpers.owners_on_threads import OnThreads, on_ranks
+from tests.helpers.ranks_on_threads import together
+from tests.helpers.turns import with_slow
 
 RNG = np.random.default_rng(0)
 X = sp.coo_array(sp.random_array((60, 9), density=0.3, random_state=RNG).toarray())  # with indices of 32 bits

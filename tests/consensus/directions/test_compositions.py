@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import directions_by_hand as by_hand
 import networkx as nx
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import topologies
 from consensus.directions import Adam, AdamW, Clip, Momentum, Muon
 from consensus.engines import StackedNetwork
 from consensus.solvers import DGD, KGT, SGP, GradientTracking, QGDSGDm
+from tests.helpers import directions_by_hand as by_hand
 
 AGENTS, ROUNDS = 5, 40
 NETWORK = topologies.Static(topologies.ring(AGENTS))

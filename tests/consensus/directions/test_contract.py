@@ -5,8 +5,6 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import problem
-from turns import with_slow
 
 import consensus
 import topologies
@@ -18,6 +16,8 @@ from consensus.robust import NNA
 from consensus.solvers import DGD, KGT, SGP, Gossip, GradientTracking, PowerGossip, QGDSGDm
 from consensus.step_sizes import CosineAnnealing
 from consensus.testing import check_solver
+from tests.helpers.problems import problem
+from tests.helpers.turns import with_slow
 
 DECAY = consensus.L2.by_name(consensus.MLP([4, 6, 1]), lambda name, shape: 0.1 if len(shape) > 1 else 0.0)
 DIRECTIONS = [

@@ -2,11 +2,9 @@
 
 import pickle
 
-import directions_by_hand as by_hand
 import networkx as nx
 import numpy as np
 import pytest
-from turns import in_turn
 
 import consensus
 import topologies
@@ -14,6 +12,8 @@ from consensus.compression import TopK
 from consensus.directions import Momentum
 from consensus.solvers import Compressed, DiLoCo, NoLoCo
 from consensus.step_sizes import CosineAnnealing, Diminishing
+from tests.helpers import directions_by_hand as by_hand
+from tests.helpers.turns import in_turn
 
 AGENTS, LOCAL, ROUNDS = 6, 5, 7
 CLOSE = {"rtol": 0, "atol": 1e-12}

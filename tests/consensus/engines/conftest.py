@@ -4,9 +4,10 @@ import os
 import signal
 import uuid
 
-import engine_cases
 import pytest
-from engine_harness import MARK, Traces, living, names_by_prefix, semaphores, wait_for
+
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import MARK, Traces, living, names_by_prefix, semaphores, wait_for
 
 
 @pytest.fixture

@@ -3,13 +3,10 @@
 import itertools
 import re
 
-import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from engine_harness import assert_same, ended
-from ranks_on_threads import assert_bits_of_one_process, together
 
 import consensus
 import topologies
@@ -20,6 +17,9 @@ from consensus.engines.rank_engine import AllRanks, HaloNetwork
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD, PowerGossip
 from consensus.workers.blocks import blocks_by_load, blocks_of
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import assert_same, ended
+from tests.helpers.ranks_on_threads import assert_bits_of_one_process, together
 
 CHEATING = r"in round 2 agent (5 sent to agent 1|1 sent to agent 5), which is no edge of the graph"  # whoever sees it first
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checkpoints import contents, rewrite, run
-from engine_harness import assert_same
 
 import consensus
 import topologies
 from consensus.checkpoints.checkpoint import FORMAT, load
 from consensus.engines import Stacked
+from tests.helpers.checkpoints import contents, rewrite, run
+from tests.helpers.engine_harness import assert_same
 
 
 @pytest.fixture

@@ -2,15 +2,14 @@
 
 import shutil
 
-import engine_cases
-import engine_disks
 import pytest
-from checkpoints import without_times
-from engine_harness import assert_same, on_ranks, read
 
 import consensus
 from consensus.checkpoints import checkpoint
 from consensus.workers.blocks import blocks_of
+from tests.helpers import engine_cases, engine_disks
+from tests.helpers.checkpoints import without_times
+from tests.helpers.engine_harness import assert_same, on_ranks, read
 
 
 def own_files(shards, folder, ranks):

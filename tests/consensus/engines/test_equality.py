@@ -1,13 +1,13 @@
 """A solver gives the same bits on every engine: iterates and everything that is recorded, counts of messages included."""
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import assert_same, on_ranks, read
 
 import consensus
 from consensus.engines import Processes, Stacked
 from consensus.solvers import DGD
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import assert_same, on_ranks, read
 
 CASES = engine_cases.compared()
 

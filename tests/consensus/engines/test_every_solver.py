@@ -1,10 +1,10 @@
 """Every solver has the same bits on workers and on ranks as in one process, whether it is recorded, tested, kept or resumed."""
 
-import golden
 import pytest
-from engine_harness import started
 
 from consensus.engines import Processes
+from tests.helpers import golden
+from tests.helpers.engine_harness import started
 
 pytestmark = pytest.mark.slow
 

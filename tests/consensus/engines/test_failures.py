@@ -9,11 +9,8 @@ import threading
 import time
 from pathlib import Path
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, assert_same, columns, living, start, wait_for
-from turns import with_slow
 
 import consensus
 from consensus.engines import Processes
@@ -21,6 +18,9 @@ from consensus.errors import LocalSolveError, WorkerError
 from consensus.local import CVXPYSolver
 from consensus.solvers import DGD, NEXT
 from consensus.surrogates import FullLinearization
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import HERE, assert_same, columns, living, start, wait_for
+from tests.helpers.turns import with_slow
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 PAUSE = 0.002  # seconds a round: a run of slow() takes one second at least

@@ -8,14 +8,14 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, KIND, MARK, MPIEXEC, assert_same, columns, environment, living, read, wait_for
-from engine_hosts import AGENTS, INPUTS, ROUNDS, wide
 
 import consensus
 from experiments.shared.two_hosts import NoHosts, two_hosts
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import HERE, KIND, MARK, MPIEXEC, assert_same, columns, environment, living, read, wait_for
+from tests.helpers.engine_hosts import AGENTS, INPUTS, ROUNDS, wide
 
 BETWEEN = "bytes_between_hosts"
 SCRIPT = HERE / "engine_hosts.py"

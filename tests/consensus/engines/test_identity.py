@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from engine_harness import mpiexec
 
 import consensus
 import topologies
 from consensus.observe import EarlyStopping
 from consensus.solvers import DGD
+from tests.helpers.engine_harness import mpiexec
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))

@@ -9,14 +9,14 @@ import time
 import warnings
 from pathlib import Path
 
-import engine_cases
 import pytest
-from engine_harness import MARK, assert_same, environment, living, wait_for
-from turns import with_slow
 
 import consensus
 from consensus.engines import Processes, processes
 from consensus.solvers import DGD
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import MARK, assert_same, environment, living, wait_for
+from tests.helpers.turns import with_slow
 
 CASES = engine_cases.special()
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks for processes in /proc")

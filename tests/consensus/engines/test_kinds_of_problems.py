@@ -1,9 +1,10 @@
 """Online, aggregative and zeroth-order problems, and accumulated gradients, have the bits of one process on ranks."""
 
-import problem_ranks
 import pytest
-from engine_harness import started
-from golden import lines
+
+from tests.helpers import problem_ranks
+from tests.helpers.engine_harness import started
+from tests.helpers.golden import lines
 
 
 @pytest.mark.slow

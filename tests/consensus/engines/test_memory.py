@@ -4,9 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from engine_harness import HERE, started
-from engine_memory import problem
-from ranks_on_threads import together
 
 import consensus
 import topologies
@@ -15,6 +12,9 @@ from consensus.engines import rank_engine
 from consensus.engines.rank_engine import AllRanks
 from consensus.engines.states import Begin
 from consensus.solvers import GradientTracking
+from tests.helpers.engine_harness import HERE, started
+from tests.helpers.engine_memory import problem
+from tests.helpers.ranks_on_threads import together
 
 AGENTS, PARAMETERS = 100_000, 20
 SIZES = np.array([2, 3, 2])

@@ -2,7 +2,6 @@
 
 import json
 
-import engine_harness
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import pytest
 import consensus
 from consensus.data import own
 from consensus.solvers import Personalized
+from tests.helpers import engine_harness
 
 TOWNS = ("Oslo", "Rome", "Wien")
 SCRIPT = """

@@ -2,13 +2,13 @@
 
 import multiprocessing
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import assert_same, ended, on_ranks, read
-from turns import with_slow
 
 from consensus.engines import Processes, Stacked
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import assert_same, ended, on_ranks, read
+from tests.helpers.turns import with_slow
 
 ENGINES = {"stacked": Stacked(), "processes": Processes(3)}
 CASES = engine_cases.watched()

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 import networkx as nx
 import numpy as np
 import pytest
-from checkpoints import GRAPH, run
-from engine_harness import assert_same
-from problems import data
 
 import consensus
 import topologies
 from consensus.checkpoints.checkpoint import Checkpoint, check_fits
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.surrogates import FullLinearization
+from tests.helpers.checkpoints import GRAPH, run
+from tests.helpers.engine_harness import assert_same
+from tests.helpers.problems import data
 
 NEXT_FULL, SWAP = NEXT(FullLinearization(1.0), 0.5), {0: 1, 1: 0}
 

@@ -3,12 +3,12 @@
 import json
 
 import numpy as np
-import owners
 import pandas as pd
 import pytest
-from engine_harness import HERE, started
 
 from consensus.observe import EarlyStopping
+from tests.helpers import owners
+from tests.helpers.engine_harness import HERE, started
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
 """Packed rows sent by network.mix: bytes by hand, the same rows on every engine, less on the wire."""
 
-import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
-from engine_harness import on_ranks
 
 import consensus
 import topologies
@@ -12,6 +10,8 @@ from consensus.compression import Quantized, Sparse
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD, Gossip
 from consensus.workers.blocks import blocks_of
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import on_ranks
 
 STAR = topologies.Static(topologies.star(4))  # agent 0 in the middle: three neighbours; the others have one
 

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 
-import engine_cases
 import pytest
-from engine_harness import HERE, KIND, assert_same, command, environment, read, wait_for
 
 import consensus
 from consensus.checkpoints.checkpoint import read as read_checkpoint
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import HERE, KIND, assert_same, command, environment, read, wait_for
 
 SCRIPT = HERE / "engine_ranks.py"
 

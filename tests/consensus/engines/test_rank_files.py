@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from ranks_on_threads import together
 
 import consensus
 from consensus._arrays.files import Hold
@@ -19,6 +18,7 @@ from consensus.checkpoints.checkpoint import Checkpoint, load
 from consensus.engines import rank_files
 from consensus.engines.ranks import agree
 from consensus.workers.blocks import blocks_of
+from tests.helpers.ranks_on_threads import together
 
 AGENTS = 7
 

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import time
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, KIND, MPIEXEC, columns, command, ended, environment, on_ranks, started, wait_for
 
 import consensus
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import HERE, KIND, MPIEXEC, columns, command, ended, environment, on_ranks, started, wait_for
 
 ROOT = HERE.parents[1]
 SAME = "ValueError: all ranks must call consensus.solve with the same arguments; they differ in "

@@ -5,15 +5,15 @@ import shutil
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import engine_cases
 import numpy as np
 import pytest
-from checkpoints import ENGINES, GRAPH, run, without_times
-from engine_harness import assert_same, on_ranks, read
-from turns import in_turn, with_slow
 
 import consensus
 from consensus.solvers import AdaptiveNEXT, ExactDiffusion, GradientTracking, Solver
+from tests.helpers import engine_cases
+from tests.helpers.checkpoints import ENGINES, GRAPH, run, without_times
+from tests.helpers.engine_harness import assert_same, on_ranks, read
+from tests.helpers.turns import in_turn, with_slow
 
 SAVED, UNTIL = engine_cases.saved(), engine_cases.UNTIL
 

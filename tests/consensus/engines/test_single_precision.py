@@ -1,10 +1,7 @@
 """Runs in float32 stay in float32, in local solves, too: a NumPy double turns an array into float64 in silence."""
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import assert_same
-from pairs import AGENTS, PAIRS, problem
 
 import consensus
 from consensus import solvers
@@ -12,6 +9,9 @@ from consensus.engines import Processes
 from consensus.local import newton
 from consensus.local.subproblem import Subproblem
 from consensus.surrogates import PartialLinearization
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import assert_same
+from tests.helpers.pairs import AGENTS, PAIRS, problem
 
 
 @pytest.mark.filterwarnings("ignore::consensus.errors.UnfinishedWarning")

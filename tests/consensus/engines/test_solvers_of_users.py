@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import user_cases
-from engine_harness import on_ranks
-from turns import in_turn, with_slow
 
 from consensus.engines import Processes, Stacked
+from tests.helpers import user_cases
+from tests.helpers.engine_harness import on_ranks
+from tests.helpers.turns import in_turn, with_slow
 
 ENGINES = {"stacked": Stacked(), "processes": Processes(2)}
 

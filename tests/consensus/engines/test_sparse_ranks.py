@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from engine_harness import mpiexec
 from sklearn.datasets import dump_svmlight_file
 
 import consensus
@@ -16,6 +15,7 @@ import topologies
 from consensus._arrays.sparse import SparseRows
 from consensus.engines import MPI, Stacked
 from consensus.solvers import DGD
+from tests.helpers.engine_harness import mpiexec
 
 COLUMNS = ("objective", "test_error", "agent_test_error")
 

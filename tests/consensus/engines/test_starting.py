@@ -14,14 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import reduction, resource_tracker, spawn
 from pathlib import Path
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, Traces, assert_same, environment, living, read, start, wait_for
 
 from consensus.asynchronous import AsynchronousDGD, AsyncProcesses
 from consensus.engines import Processes
 from consensus.workers import groups
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import HERE, Traces, assert_same, environment, living, read, start, wait_for
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
@@ -137,7 +137,7 @@ def test_runs_keep_no_file_open(case, forked, mark):
 
 
 SCRIPT = """
-import engine_cases
+from tests.helpers import engine_cases
 from consensus.solvers import DGD
 
 print("once")
@@ -161,7 +161,8 @@ def test_a_script_without_a_main_guard(how, mark, tmp_path):
 
 
 THREADS = """
-import threading, engine_cases
+import threading
+from tests.helpers import engine_cases
 from consensus.engines import Processes
 
 print("once")

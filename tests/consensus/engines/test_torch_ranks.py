@@ -11,15 +11,26 @@ import time
 from datetime import timedelta
 from types import SimpleNamespace
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, KIND, assert_same, command, ended, environment, free_port, read, started, wait_for
 
 import consensus
 from consensus.frameworks.torch_engine import _meet, _transport
 from consensus.frameworks.torch_start import Start
 from consensus.frameworks.torch_transport import TorchTransport
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import (
+    HERE,
+    KIND,
+    assert_same,
+    command,
+    ended,
+    environment,
+    free_port,
+    read,
+    started,
+    wait_for,
+)
 
 torch = pytest.importorskip("torch")
 SCRIPT = HERE / "engine_ranks.py"

@@ -7,11 +7,11 @@ import warnings
 from datetime import timedelta
 
 import pytest
-from engine_harness import free_port
 
 from consensus.frameworks import torch_store
 from consensus.frameworks.torch_start import Start
 from consensus.frameworks.torch_store import Place
+from tests.helpers.engine_harness import free_port
 
 pytest.importorskip("torch")
 OTHER = "127.0.0.2"  # stands for an address of this machine that strangers reach

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import networkx as nx
 import numpy as np
 import pytest
-from turns import with_slow
 
 import consensus
 import topologies
@@ -13,6 +12,7 @@ from consensus.compression import Quantize, Sparse, TopK
 from consensus.engines import Engine, StackedNetwork, reports, run_rounds
 from consensus.robust import NNA
 from consensus.solvers import BEER, DGD, SGP, AdaptiveNEXT, GradientTracking, PowerGossip, RelaySGD, TreeLBFGS, TreeNewton
+from tests.helpers.turns import with_slow
 
 
 def test_by_hand_on_a_path():

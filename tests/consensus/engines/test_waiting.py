@@ -8,16 +8,16 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, assert_same, read, start, wait_for
 
 import consensus
 from consensus.engines import Processes
 from consensus.errors import WorkerError
 from consensus.solvers import DGD, Solver
 from consensus.workers import waiting
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import HERE, assert_same, read, start, wait_for
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 

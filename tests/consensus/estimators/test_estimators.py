@@ -16,11 +16,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from turns import in_turn
 
 import topologies
 from consensus.estimators import NetworkClassifier, NetworkPoissonRegressor, NetworkRegressor
 from consensus.solvers import GradientTracking, ProxGT, WangElia
+from tests.helpers.turns import in_turn
 
 X, Y = datasets.load_diabetes(return_X_y=True)
 N = len(X)

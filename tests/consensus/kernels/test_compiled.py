@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from every_kernel import KERNELS, arguments, bits, compiled, every_dtype
 
 from consensus.kernels import kernel
+from tests.helpers.every_kernel import KERNELS, arguments, bits, compiled, every_dtype
 
 
 @compiled

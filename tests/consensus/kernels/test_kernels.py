@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from every_kernel import KERNELS, OF_ONE, OF_TWO, bits, compiled, every_dtype
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
 from consensus import kernels
+from tests.helpers.every_kernel import KERNELS, OF_ONE, OF_TWO, bits, compiled, every_dtype
 
 mpmath = pytest.importorskip("mpmath")
 pytestmark = compiled

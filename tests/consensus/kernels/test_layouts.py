@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from every_kernel import KERNELS, arguments, bits, compiled, every_dtype
+
+from tests.helpers.every_kernel import KERNELS, arguments, bits, compiled, every_dtype
 
 PAGE = mmap.PAGESIZE
 

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from every_kernel import bits, compiled, every_dtype
 
 import consensus
 from consensus import kernels
 from consensus._arrays.parallel import threads
 from consensus.kernels.kernel import Kernel
+from tests.helpers.every_kernel import bits, compiled, every_dtype
 
 pytestmark = compiled
 SHAPES = [(1, 1), (2, 3), (3, 8), (4, 9), (5, 20), (64, 7), (65, 16), (131, 21), (30, 700), (6, 9000)]  # samples, features

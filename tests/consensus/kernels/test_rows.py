@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from every_kernel import bits, compiled, every_dtype
 
 from consensus import kernels
+from tests.helpers.every_kernel import bits, compiled, every_dtype
 
 pytestmark = compiled
 

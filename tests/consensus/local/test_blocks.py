@@ -4,12 +4,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.linalg
-from linear_systems import WAYS, explicit, solved
-from local_problems import TAU, TIGHT, centre, local_problem, minimisers, objective
 
 from consensus.local import Exact
 from consensus.regularizers import L1, L2, Box, ElasticNet, GroupL1, L2Ball, NonNegative
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from tests.helpers.linear_systems import WAYS, explicit, solved
+from tests.helpers.local_problems import TAU, TIGHT, centre, local_problem, minimisers, objective
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 21])

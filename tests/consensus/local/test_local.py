@@ -5,11 +5,22 @@ import functools
 import cvxpy as cp
 import numpy as np
 import pytest
-from local_problems import LOSSES, MODELS, REGULARIZERS, TAU, TIGHT, centre, local_problem, minimisers, objective, own
-from turns import in_turn
 
 from consensus.local import CVXPYSolver, Exact
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.local_problems import (
+    LOSSES,
+    MODELS,
+    REGULARIZERS,
+    TAU,
+    TIGHT,
+    centre,
+    local_problem,
+    minimisers,
+    objective,
+    own,
+)
+from tests.helpers.turns import in_turn
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # CVXPY's, of the last digits asked for
 

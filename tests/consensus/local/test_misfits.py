@@ -5,7 +5,6 @@ import dataclasses
 import cvxpy as cp
 import numpy as np
 import pytest
-from local_problems import TAU, TIGHT, centre, local_problem, minimisers
 
 import consensus
 import topologies
@@ -13,6 +12,7 @@ from consensus.local import CVXPYSolver, Exact
 from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
 from consensus.solvers import NEXT
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from tests.helpers.local_problems import TAU, TIGHT, centre, local_problem, minimisers
 
 PARTIAL, FULL = PartialLinearization(TAU), FullLinearization(TAU)
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import scipy.linalg
-from linear_systems import WAYS, explicit, solved
-from local_problems import TAU, centre, local_problem, minimisers
 from threadpoolctl import threadpool_limits
-from turns import in_turn
 
 import consensus
 from consensus.local import Exact
 from consensus.regularizers import L1, L2, Box, L2Ball
 from consensus.surrogates import Blocks, PartialLinearization
+from tests.helpers.linear_systems import WAYS, explicit, solved
+from tests.helpers.local_problems import TAU, centre, local_problem, minimisers
+from tests.helpers.turns import in_turn
 
 
 @pytest.mark.parametrize(("regularizer", "curvature"), in_turn([None, L2(0.2)], ["local", "network"]), ids=str)

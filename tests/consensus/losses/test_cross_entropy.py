@@ -5,7 +5,6 @@ import itertools
 import cvxpy as cp
 import numpy as np
 import pytest
-from turns import in_turn
 
 import consensus
 import topologies
@@ -14,6 +13,7 @@ from consensus.local import CVXPYSolver
 from consensus.solvers import NEXT, AdaptiveNEXT
 from consensus.surrogates import FullLinearization, PartialLinearization
 from consensus.testing import check_loss
+from tests.helpers.turns import in_turn
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional

@@ -4,7 +4,6 @@ import functools
 
 import numpy as np
 import pytest
-from turns import in_turn, with_slow
 
 import consensus
 import topologies
@@ -23,6 +22,7 @@ from consensus.solvers import (
 )
 from consensus.surrogates import FullLinearization, PartialLinearization
 from consensus.testing import check_loss
+from tests.helpers.turns import in_turn, with_slow
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from feedback import SEED, SLOPES, WIDTHS, by_hand, drawn, feedback
 
 import consensus
 import topologies
@@ -30,6 +29,7 @@ from consensus.solvers import (
     TreeNewton,
 )
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from tests.helpers.feedback import SEED, SLOPES, WIDTHS, by_hand, drawn, feedback
 
 
 @pytest.mark.parametrize("activation", SLOPES)

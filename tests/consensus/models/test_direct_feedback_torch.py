@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from feedback import AGENTS, SEED, WIDTHS, drawn, feedback
 
 import consensus
 import topologies
@@ -14,6 +13,7 @@ from consensus.centralized import SplitMLP
 from consensus.engines import Processes
 from consensus.models import MLP, DirectFeedback, Linear, Torch
 from consensus.solvers import DGD
+from tests.helpers.feedback import AGENTS, SEED, WIDTHS, drawn, feedback
 
 
 def module(*widths, activation="Tanh"):

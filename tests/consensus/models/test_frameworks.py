@@ -1,6 +1,5 @@
 """Models of PyTorch and JAX give what ours give, and what each other give."""
 
-import frameworks
 import numpy as np
 import pytest
 
@@ -10,6 +9,7 @@ from consensus.engines import Processes
 from consensus.models import JAX, Torch
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
+from tests.helpers import frameworks
 
 AGENTS, SAMPLES = 3, 5
 OURS, ORDER = consensus.MLP(frameworks.WIDTHS), frameworks.torch_order()

@@ -3,12 +3,12 @@
 import pickle
 
 import cloudpickle
-import frameworks
 import numpy as np
 import pytest
 
 from consensus.models import JAX
 from consensus.testing import check_model
+from tests.helpers import frameworks
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy

@@ -4,10 +4,10 @@ import sys
 
 import numpy as np
 import pytest
-from frameworks import WIDTHS
 
 import consensus
 from consensus.models import JAX, Torch, save_safetensors
+from tests.helpers.frameworks import WIDTHS
 
 pytest.importorskip("safetensors")
 X = np.random.default_rng(0).standard_normal((5, 6))

@@ -2,11 +2,11 @@
 
 import sys
 
-import frameworks
 import numpy as np
 import pytest
 
 from consensus.models import Torch
+from tests.helpers import frameworks
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

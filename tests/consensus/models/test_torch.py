@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from turns import in_turn
 
 import consensus
 from consensus.models import Torch
 from consensus.testing import check_model
+from tests.helpers.turns import in_turn
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

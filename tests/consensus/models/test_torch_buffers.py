@@ -1,16 +1,16 @@
 """Modules of PyTorch with batch normalisation."""
 
-import frameworks
 import numpy as np
 import pytest
-from ranks_on_threads import assert_bits_of_one_process
-from turns import in_turn
 
 import consensus
 import topologies
 from consensus.engines import Processes
 from consensus.models import Torch
 from consensus.solvers import DGD, GradientTracking, QGDSGDm
+from tests.helpers import frameworks
+from tests.helpers.ranks_on_threads import assert_bits_of_one_process
+from tests.helpers.turns import in_turn
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from ranks_on_threads import together
 
 import consensus
 import topologies
@@ -14,6 +13,7 @@ from consensus.problems import Batch, LazyProblem
 from consensus.solvers import DGD, GTSAGA, NEXT, AdaptiveNEXT, Gossip, GradientTracking, NewtonTracking, TreeLBFGS
 from consensus.surrogates import FullLinearization, PartialLinearization
 from consensus.testing import check_model
+from tests.helpers.ranks_on_threads import together
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

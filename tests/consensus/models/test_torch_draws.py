@@ -2,7 +2,6 @@
 
 import sys
 
-import frameworks
 import numpy as np
 import pytest
 
@@ -16,6 +15,7 @@ from consensus.problems import Batch
 from consensus.problems.batch import NumberedBatch
 from consensus.solvers import DGD, GTSARAH, GTVR, NEXT, AdaptiveNEXT, GradientTracking, TreeLBFGS
 from consensus.surrogates import PartialLinearization
+from tests.helpers import frameworks
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,5 @@
 """Modules of PyTorch on dictionaries and ragged sequences, against loops in PyTorch, and data from outside of memory."""
 
-import frameworks
 import numpy as np
 import pytest
 
@@ -11,6 +10,7 @@ from consensus.engines import Processes
 from consensus.models import Torch
 from consensus.problems import LazyProblem
 from consensus.solvers import DGD, GradientTracking
+from tests.helpers import frameworks
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from turns import with_slow
 
 import consensus
 import topologies
 from consensus.models import Torch
 from consensus.solvers import DGD, GradientTracking, TreeLBFGS
+from tests.helpers.turns import with_slow
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional

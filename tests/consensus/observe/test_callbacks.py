@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from problems import problem
 
 import consensus
 import topologies
 from consensus.solvers import DGD, AdaptiveNEXT
+from tests.helpers.problems import problem
 
 RING = topologies.ring(6)
 

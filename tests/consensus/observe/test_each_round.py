@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from engine_harness import mpiexec
-from problems import problem
 
 import consensus
 import topologies
 from consensus.observe import EarlyStopping
 from consensus.solvers import DGD
+from tests.helpers.engine_harness import mpiexec
+from tests.helpers.problems import problem
 
 RING = topologies.ring(6)
 ENGINES = ["stacked", pytest.param(consensus.engines.Processes(2), marks=pytest.mark.slow)]

@@ -1,7 +1,6 @@
 """Test sets of owners: the errors of the pooled test set, and each owner's; the same on every engine and after a break."""
 
 import numpy as np
-import owners
 import pandas as pd
 import pytest
 
@@ -12,6 +11,7 @@ from consensus.engines import Processes
 from consensus.observe import EarlyStopping
 from consensus.solvers import DGD
 from consensus.testing.threads import Threads
+from tests.helpers import owners
 
 
 @pytest.fixture(scope="module")

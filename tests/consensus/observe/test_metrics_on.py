@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from engine_harness import assert_same
-from problems import problem
 
 import consensus
 import topologies
 from consensus.engines import Processes
 from consensus.solvers import DGD
+from tests.helpers.engine_harness import assert_same
+from tests.helpers.problems import problem
 
 P = problem("logistic", consensus.L2(0.1), consensus.MLP([4, 6, 1]), "sizes")
 RING = topologies.ring(P.agents)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from problems import problem
 
 import consensus
 import topologies
@@ -12,6 +11,7 @@ from consensus.observe.measure import agents_mean, squared_distances
 from consensus.observe.recorder import Recorder
 from consensus.observe.stopping import Stopper
 from consensus.solvers import DGD
+from tests.helpers.problems import problem
 
 RING = topologies.ring(6)
 

@@ -2,11 +2,8 @@
 
 from types import SimpleNamespace
 
-import engine_cases
 import numpy as np
 import pytest
-from engine_harness import assert_same
-from problems import data, problem
 
 import consensus
 import topologies
@@ -17,6 +14,9 @@ from consensus.observe.spacing import Spacing, cost_of_row
 from consensus.solvers import DGD, GTSARAH, NEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 from consensus.testing.threads import Threads
+from tests.helpers import engine_cases
+from tests.helpers.engine_harness import assert_same
+from tests.helpers.problems import data, problem
 
 RING = topologies.ring(6)
 X, Y = data(samples=240)

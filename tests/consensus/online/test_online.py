@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from steps_by_hand import states
 
 import consensus
 import topologies
@@ -17,6 +16,7 @@ from consensus.step_sizes import InverseSqrt
 from consensus.surrogates import FullLinearization
 from consensus.testing import check_problem
 from consensus.testing.threads import Threads
+from tests.helpers.steps_by_hand import states
 
 AGENTS, P, SPEED = 5, 2, np.array([0.02, -0.01])
 SIDES = np.random.default_rng(0).standard_normal((AGENTS, P))

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from studies_of_owners import owned, pooled, tables
 
 import consensus
 import topologies
 from consensus.losses import CoxLoss
 from consensus.owners import fit
 from consensus.owners.cox import partial, score_residuals
+from tests.helpers.studies_of_owners import owned, pooled, tables
 
 FOUND = tables((12, 300, 700, 200))
 GRID = np.arange(10, 121, 10.0)

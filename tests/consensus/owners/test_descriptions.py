@@ -6,13 +6,13 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
-from owners_on_threads import OnThreads
-from ranks_on_threads import together
-from studies_of_owners import owned, tables
 
 import consensus
 import topologies
 from consensus.owners import conformal, describe, histogram, quantiles
+from tests.helpers.owners_on_threads import OnThreads
+from tests.helpers.ranks_on_threads import together
+from tests.helpers.studies_of_owners import owned, tables
 
 FOUND = [table.drop(columns=["ill"]) for table in tables((12, 300, 700, 200))]
 

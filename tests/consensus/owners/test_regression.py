@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from owners_on_threads import OnThreads
-from ranks_on_threads import together
-from studies_of_owners import owned, pooled, tables
 
 import consensus
 import topologies
 from consensus import losses
 from consensus.owners import Fit, fit, inference, negative_binomial
 from consensus.owners.likelihoods import Samples
+from tests.helpers.owners_on_threads import OnThreads
+from tests.helpers.ranks_on_threads import together
+from tests.helpers.studies_of_owners import owned, pooled, tables
 
 FOUND = tables()
 FAMILIES = {

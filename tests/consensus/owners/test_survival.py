@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from engine_harness import HERE, started
-from studies_of_owners import owned, pooled, tables
 
 import consensus
 import topologies
 from consensus.owners import Curves, fit, kaplan_meier
+from tests.helpers.engine_harness import HERE, started
+from tests.helpers.studies_of_owners import owned, pooled, tables
 
 FOUND = tables((12, 300, 700, 200))
 GRID = np.arange(10, 121, 10.0)
@@ -101,7 +101,7 @@ def test_two_ranks_of_torchrun_have_the_bits_of_one_process():
 @pytest.mark.filterwarnings("ignore")
 def test_peers_have_the_bits_of_one_process(tmp_path):
     pytest.importorskip("grpc")
-    from loopback import NAMES, RING, network_of, together, written
+    from tests.helpers.loopback import NAMES, RING, network_of, together, written
 
     found = tables((12, 300, 400, 200))
     wanted = fit(owned(found, "falls"), "negative binomial", network=network_of(NAMES, RING), secure=True)

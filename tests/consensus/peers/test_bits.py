@@ -5,10 +5,9 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from loopback import NAMES, RING, check_same, network_of, problem_of, together, written
-
 import consensus
 from consensus import compression, privacy, robust, solvers, surrogates
+from tests.helpers.loopback import NAMES, RING, check_same, network_of, problem_of, together, written
 
 PATH, COMPLETE = RING[:3], (*RING, ("oslo", "vienna"), ("rome", "bergen"))
 NEAR = surrogates.PartialLinearization(tau=1.0)

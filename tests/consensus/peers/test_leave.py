@@ -7,15 +7,14 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from loopback import NAMES, RING, network_of, problem_of, together, written
-from peer_processes import SOLVER, Owners
-
 import consensus
 import topologies
 from consensus import privacy, solvers
 from consensus.errors import WorkerError
 from consensus.peers import engine
 from consensus.peers.link import Refused
+from tests.helpers.loopback import NAMES, RING, network_of, problem_of, together, written
+from tests.helpers.peer_processes import SOLVER, Owners
 
 
 def stacked(members, start, rounds, solver=SOLVER, edges=RING):

@@ -9,12 +9,11 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from loopback import NAMES, RING, check_same, network_of, problem_of, together, written
-from peer_processes import SOLVER, Owners
-
 import consensus
 from consensus import solvers
 from consensus.errors import DivergenceError, WorkerError
+from tests.helpers.loopback import NAMES, RING, check_same, network_of, problem_of, together, written
+from tests.helpers.peer_processes import SOLVER, Owners
 
 TWO, EDGE = ("oslo", "rome"), (("oslo", "rome"),)
 

@@ -7,8 +7,6 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from loopback import NAMES, RING, network_of, problem_of, written
-
 import consensus
 import topologies
 from consensus.cli import main
@@ -16,6 +14,7 @@ from consensus.errors import WorkerError
 from consensus.peers import Peers, check, keys
 from consensus.peers.ranks import routes
 from consensus.peers.roster import Roster
+from tests.helpers.loopback import NAMES, RING, network_of, problem_of, written
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,6 @@ import pytest
 pytest.importorskip("grpc")
 
 import grpc
-from loopback import check_same, network_of, problem_of, together, written
-from modules import MODULES, imports
 
 import consensus
 from consensus import solvers
@@ -27,6 +25,8 @@ from consensus.peers.messages_pb2 import Ack, Frame, Hello, Message, Note
 from consensus.peers.ranks import Here
 from consensus.peers.roster import Roster
 from consensus.peers.service import METHOD, OPTIONS, channel
+from tests.helpers.loopback import check_same, network_of, problem_of, together, written
+from tests.helpers.modules import MODULES, imports
 
 TURNS = 2  # of the strangers at the port
 TWO, EDGE = ("oslo", "rome"), (("oslo", "rome"),)

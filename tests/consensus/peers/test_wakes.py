@@ -10,10 +10,6 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from loopback import NAMES, together, written
-from peer_processes import Owners
-from peer_quadratics import OPTIMUM, SOLVER, optimum, quadratics
-
 import consensus
 import topologies
 from consensus.asynchronous import ADPSGD, ASYSONATA, RASGP, AsynchronousDGD, OverlapSGP
@@ -24,6 +20,9 @@ from consensus.peers import Peers, wakes
 from consensus.peers.newest import Newest, Packet
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization
+from tests.helpers.loopback import NAMES, together, written
+from tests.helpers.peer_processes import Owners
+from tests.helpers.peer_quadratics import OPTIMUM, SOLVER, optimum, quadratics
 
 TWO, EDGE = ("oslo", "rome"), (("oslo", "rome"),)
 
@@ -302,7 +301,7 @@ OWNER = textwrap.dedent("""
     import logging, sys, time
     import numpy as np, consensus
     from consensus.peers import Peers
-    from peer_quadratics import SOLVER, quadratics
+    from tests.helpers.peer_quadratics import SOLVER, quadratics
 
     logging.basicConfig(level=logging.INFO)
     path, me, rounds, pause = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])

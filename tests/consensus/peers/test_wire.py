@@ -9,13 +9,12 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from loopback import check_same, free_ports, network_of, together, written
-
 import consensus
 from consensus import solvers
 from consensus.peers import service
 from consensus.peers.link import Link
 from consensus.peers.roster import Roster
+from tests.helpers.loopback import check_same, free_ports, network_of, together, written
 
 TWO, EDGE = ("oslo", "rome"), (("oslo", "rome"),)
 

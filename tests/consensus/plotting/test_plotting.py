@@ -11,11 +11,11 @@ import networkx as nx
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
-from turns import in_turn, with_slow
 
 import consensus
 import topologies
 from consensus import History, plotting
+from tests.helpers.turns import in_turn, with_slow
 
 RING, STAR = topologies.ring(5), topologies.star(5)
 

@@ -5,8 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from engine_harness import HERE, started
-from privacy_ranks import AGENTS
+
+from tests.helpers.engine_harness import HERE, started
+from tests.helpers.privacy_ranks import AGENTS
 
 pytest.importorskip("cryptography")
 pytestmark = pytest.mark.slow

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ranks_on_threads import together
 from scipy.stats import chi2, kstest, norm
 
 import consensus
@@ -17,6 +16,7 @@ from consensus.privacy import Private, SecureSums, sampling
 from consensus.privacy.gradients import Noise, PrivateProblem
 from consensus.solvers import DGD, Compressed, Gossip, GradientTracking, SharedBody, TreeLBFGS
 from consensus.variance_reduced.sample_gradients import sample_gradients
+from tests.helpers.ranks_on_threads import together
 
 AGENTS = 4
 RING = topologies.Static(topologies.ring(AGENTS))

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from problems import problem
 
 import consensus
 import topologies
@@ -13,6 +12,7 @@ from consensus.centralized import SCAFFOLD, FedAdam, FedAvg
 from consensus.centralized import solve as federated
 from consensus.privacy import SecureSums
 from consensus.solvers import TreeLBFGS, TreeNewton
+from tests.helpers.problems import problem
 
 pytest.importorskip("cryptography")
 AGENTS, SAMPLES = 7, 12

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from problems import GRAPH, problem
 from scipy.stats import chi2
 
 import consensus
@@ -17,6 +16,7 @@ from consensus.errors import WorkerError
 from consensus.privacy import SecureSums, masks
 from consensus.solvers import TreeLBFGS, TreeNewton
 from consensus.trees.masked_tree import MaskedTree
+from tests.helpers.problems import GRAPH, problem
 
 pytest.importorskip("cryptography")
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey

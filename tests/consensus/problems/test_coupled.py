@@ -5,7 +5,6 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.optimize import brentq, lsq_linear
-from turns import in_turn
 
 import consensus
 import topologies
@@ -14,6 +13,7 @@ from consensus.engines import Processes
 from consensus.problems import ConvexCosts, Coupled, QuadraticCosts
 from consensus.solvers import NIDS, GradientTracking, TrackingADMM
 from consensus.testing import check_solver
+from tests.helpers.turns import in_turn
 
 AGENTS, ROWS = 8, 2
 GRAPH = nx.circulant_graph(AGENTS, [1, 3])

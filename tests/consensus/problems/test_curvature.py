@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, problem
 
 import consensus
+from tests.helpers.problems import AGENTS, problem
 
 
 def hessians(p, bound):

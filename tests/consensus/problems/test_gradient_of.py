@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from turns import with_slow
 
 import consensus
 from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
+from tests.helpers.turns import with_slow
 
 
 @pytest.mark.parametrize(

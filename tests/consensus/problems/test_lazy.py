@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from every_solver import SOLVERS
 
 import consensus
 import topologies
@@ -12,6 +11,7 @@ from consensus.engines import Processes
 from consensus.problems import Batch, LazyProblem
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking, NetworkGIANT
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.every_solver import SOLVERS
 
 SIZES = (5, 9, 12, 7, 11)
 RING = topologies.ring(5)

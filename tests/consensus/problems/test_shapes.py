@@ -2,9 +2,6 @@
 
 import numpy as np
 import pytest
-from convolution import Convolution
-from pictures import Pictures, Shared
-from problems import data
 
 import consensus
 import topologies
@@ -13,6 +10,9 @@ from consensus.engines import Processes
 from consensus.solvers import GTSAGA, NEXT, AdaptiveNEXT, DiNNO, GradientTracking
 from consensus.surrogates import PartialLinearization
 from consensus.testing import check_model
+from tests.extensions.convolution import Convolution
+from tests.helpers.pictures import Pictures, Shared
+from tests.helpers.problems import data
 
 AGENTS, SHAPE = 3, (1, 2, 3)
 MLP = consensus.MLP([6, 3, 1])

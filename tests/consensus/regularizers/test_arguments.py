@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from every_regularizer import GROUPS, P
 
 from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, WeightedElasticNet
+from tests.helpers.every_regularizer import GROUPS, P
 
 
 def raises(match, error=ValueError):

@@ -6,10 +6,10 @@ from fractions import Fraction
 import cvxpy as cp
 import numpy as np
 import pytest
-from every_regularizer import CONVEX, NONCONVEX, P
 from scipy.integrate import quad
 
 from consensus.regularizers import L1, SCAD, LogSum
+from tests.helpers.every_regularizer import CONVEX, NONCONVEX, P
 
 every = pytest.mark.parametrize("r", NONCONVEX.values(), ids=NONCONVEX)
 

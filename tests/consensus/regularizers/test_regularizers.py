@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from every_regularizer import ALL, GROUPS, P
 
 from consensus import MLP, Linear
 from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative, WeightedElasticNet
+from tests.helpers.every_regularizer import ALL, GROUPS, P
 
 L1S, L2S = np.array([0.6, 0.0, 0.0, 2.0]), np.array([0.0, 0.0, 1.3, 0.2])
 WEIGHTED = WeightedElasticNet(L1S, L2S)

@@ -4,14 +4,14 @@ import functools
 
 import numpy as np
 import pytest
-from byzantine import AGENTS, BYZANTINE, NETWORKS, RULES, mixed, rows
-from ranks_on_threads import assert_bits_of_one_process
-from three_of_twenty import OTHERS, THREE, case, honest_optimum
 
 import consensus
 from consensus.engines import StackedNetwork
 from consensus.robust import ALIE, IPM, NNM, Attack, CSPlus, Dissensus, SignFlip, flip_labels
 from consensus.solvers import DGD, PushPull
+from tests.helpers.byzantine import AGENTS, BYZANTINE, NETWORKS, RULES, mixed, rows
+from tests.helpers.ranks_on_threads import assert_bits_of_one_process
+from tests.helpers.three_of_twenty import OTHERS, THREE, case, honest_optimum
 
 HONEST = np.setdiff1d(np.arange(AGENTS), BYZANTINE)
 

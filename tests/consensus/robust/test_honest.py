@@ -5,14 +5,14 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from byzantine import AGENTS, BYZANTINE
-from three_of_twenty import OTHERS, THREE, case, honest_optimum
-from turns import with_slow
 
 import consensus
 from consensus.engines import Processes
 from consensus.robust import Attack, CSPlus, SignFlip
 from consensus.solvers import DGD
+from tests.helpers.byzantine import AGENTS, BYZANTINE
+from tests.helpers.three_of_twenty import OTHERS, THREE, case, honest_optimum
+from tests.helpers.turns import with_slow
 
 HONEST = np.setdiff1d(np.arange(AGENTS), BYZANTINE)
 

@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from byzantine import AGENTS, NETWORKS, RULES, aggregated, mixed, rows
 
 import consensus
 import topologies
 from consensus.engines import StackedNetwork
 from consensus.robust import NNA, NNM, Attack, Bucketing, CSPlus
 from consensus.solvers import DGD
+from tests.helpers.byzantine import AGENTS, NETWORKS, RULES, aggregated, mixed, rows
 
 every = pytest.mark.parametrize("rule", RULES)
 

@@ -4,8 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from byzantine import AGENTS, BYZANTINE, NETWORKS, RULES, aggregated, mixed, rows
-from turns import in_turn
 
 import consensus
 import topologies
@@ -13,6 +11,8 @@ from consensus.engines import StackedNetwork
 from consensus.robust import IPM, NNA, NNM, Attack, Bucketing, CSPlus, Dissensus, SignFlip
 from consensus.solvers import DGD, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushPull
 from consensus.surrogates import FullLinearization
+from tests.helpers.byzantine import AGENTS, BYZANTINE, NETWORKS, RULES, aggregated, mixed, rows
+from tests.helpers.turns import in_turn
 
 every = pytest.mark.parametrize("rule", RULES)
 

@@ -5,13 +5,13 @@ import itertools
 
 import numpy as np
 import pytest
-from quadratics import NETWORKS, costs, dense, iteration_matrix, quadratic, rate
-from steps_by_hand import states
 
 import consensus
 import topologies
 from consensus.solvers import ATG, DADMM, DLM, LTADMM
 from experiments.benchmarks import multipliers
+from tests.helpers.quadratics import NETWORKS, costs, dense, iteration_matrix, quadratic, rate
+from tests.helpers.steps_by_hand import states
 
 
 def lt_admm(G, W, x, solver):

@@ -6,7 +6,6 @@ import re
 import networkx as nx
 import numpy as np
 import pytest
-from turns import with_slow
 
 import consensus
 import topologies
@@ -14,6 +13,7 @@ from consensus.engines import Processes
 from consensus.engines.base import WholeNetwork
 from consensus.solvers import NIDS, OPAPC, AdaptiveNEXT, Auto, Gossip
 from consensus.testing.threads import Threads
+from tests.helpers.turns import with_slow
 
 AGENTS = 16
 RNG = np.random.default_rng(0)

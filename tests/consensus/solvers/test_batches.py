@@ -4,10 +4,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from engine_harness import assert_same
-from problems import PUSH, problem
-from steps_by_hand import MLP, SCHEDULES, states
-from stochastic import LAZY, RULE, assert_equal_methods, curved
 
 import consensus
 import topologies
@@ -15,6 +11,10 @@ from consensus import Minibatches, solvers
 from consensus.compression import Quantize, TopK
 from consensus.step_sizes import CosineAnnealing
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.engine_harness import assert_same
+from tests.helpers.problems import PUSH, problem
+from tests.helpers.steps_by_hand import MLP, SCHEDULES, states
+from tests.helpers.stochastic import LAZY, RULE, assert_equal_methods, curved
 
 P = curved()
 FULL = FullLinearization(1.0)

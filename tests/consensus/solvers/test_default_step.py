@@ -5,11 +5,11 @@ import re
 
 import numpy as np
 import pytest
-from problems import AGENTS, SCHEDULES, problem
 
 import consensus
 from consensus import solvers
 from consensus.solvers import DATOS, DGD, OPAPC, AccGT, Gossip, GradientTracking, Solver
+from tests.helpers.problems import AGENTS, SCHEDULES, problem
 
 STATIC = SCHEDULES["static"]
 P = problem("squared", consensus.L2(0.1))

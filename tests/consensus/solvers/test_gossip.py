@@ -4,15 +4,15 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
-from problems import problem
-from quadratics import NETWORKS, dense, quadratic
-from steps_by_hand import AGENTS, GRAPH, SCHEDULES
 
 import consensus
 import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DATOS, DGD, NEXT, OPAPC, Gossip, PushPull
 from consensus.surrogates import FullLinearization
+from tests.helpers.problems import problem
+from tests.helpers.quadratics import NETWORKS, dense, quadratic
+from tests.helpers.steps_by_hand import AGENTS, GRAPH, SCHEDULES
 
 L2 = consensus.L2(0.1)
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import problem, smooth_optimum
-from quadratics import dense, hessians, optimum, quadratic
-from steps_by_hand import SCHEDULES, states
 
 import consensus
 import topologies
 from consensus.solvers import KGT, LED, ProxSkip
+from tests.helpers.problems import problem, smooth_optimum
+from tests.helpers.quadratics import dense, hessians, optimum, quadratic
+from tests.helpers.steps_by_hand import SCHEDULES, states
 
 L2 = consensus.L2(0.1)
 SKIPPING = ProxSkip(0.05, probability=0.3, seed=4)

@@ -4,10 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import DIRECTED, nonsmooth_optimum, problem, smooth_optimum
-from quadratics import NETWORKS, costs, dense, iteration_matrix, optimum, quadratic
-from steps_by_hand import AGENTS, MLP, SCHEDULES, states
-from turns import in_turn
 
 import consensus
 from consensus import solvers
@@ -16,6 +12,10 @@ from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.benchmarks.methods import METHODS
 from experiments.benchmarks.statements import Costs
+from tests.helpers.problems import DIRECTED, nonsmooth_optimum, problem, smooth_optimum
+from tests.helpers.quadratics import NETWORKS, costs, dense, iteration_matrix, optimum, quadratic
+from tests.helpers.steps_by_hand import AGENTS, MLP, SCHEDULES, states
+from tests.helpers.turns import in_turn
 
 L1, L2 = consensus.L1(0.2), consensus.L2(0.1)
 STATEMENTS = {type(solver): statement for solver, statement in METHODS.items()}

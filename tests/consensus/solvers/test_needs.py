@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from every_solver import SOLVERS
-from problems import AGENTS, CIRCLE, GRAPH, PUSH, SCHEDULES, problem
 
 import consensus
 import topologies
@@ -15,6 +13,8 @@ from consensus.solvers import DGD, NEXT, SONATA, Gossip, Needs, Solver, check_ne
 from consensus.solvers.dgd import DGDState
 from consensus.solvers.needs import needs_of
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from tests.helpers.every_solver import SOLVERS
+from tests.helpers.problems import AGENTS, CIRCLE, GRAPH, PUSH, SCHEDULES, problem
 
 STATIC = SCHEDULES["static"]
 FULL, PARTIAL = FullLinearization(4.0), PartialLinearization(1.0)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import problem
-from quadratics import NETWORKS, dense, hessians, iteration_matrix, quadratic, times
-from steps_by_hand import MLP, SCHEDULES, states
 
 import consensus
 from consensus.local.exact import newton_directions
 from consensus.solvers import NetworkGIANT, NewtonTracking, check_needs
+from tests.helpers.problems import problem
+from tests.helpers.quadratics import NETWORKS, dense, hessians, iteration_matrix, quadratic, times
+from tests.helpers.steps_by_hand import MLP, SCHEDULES, states
 
 
 def solved(matrices, right):

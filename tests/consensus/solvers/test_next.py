@@ -3,10 +3,6 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from local_problems import LOSSES, TAU, TIGHT, centre, local_problem, minimisers, own
-from problems import AGENTS, data, nonsmooth_optimum, problem
-from steps_by_hand import SCHEDULES, states
-from turns import in_turn
 
 import consensus
 import topologies
@@ -16,6 +12,10 @@ from consensus.regularizers import L1, L2, SCAD, Box, GroupL1, L2Ball, LogSum
 from consensus.solvers import NEXT
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from tests.helpers.local_problems import LOSSES, TAU, TIGHT, centre, local_problem, minimisers, own
+from tests.helpers.problems import AGENTS, data, nonsmooth_optimum, problem
+from tests.helpers.steps_by_hand import SCHEDULES, states
+from tests.helpers.turns import in_turn
 
 COMPLETE, SPARSE = topologies.Static(topologies.complete(AGENTS)), SCHEDULES["static"]
 

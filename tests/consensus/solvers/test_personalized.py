@@ -3,12 +3,12 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from problems import GRAPH, data, problem
 
 import consensus
 import topologies
 from consensus.engines import Processes
 from consensus.solvers import DGD, Personalized
+from tests.helpers.problems import GRAPH, data, problem
 
 AGENTS = len(GRAPH)
 NETWORK = topologies.Static(GRAPH)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import GRAPH, data, problem
 
 import consensus
 import topologies
 from consensus.compression import TopK
 from consensus.robust import NNA
 from consensus.solvers import Compressed, Gossip, Personalized
+from tests.helpers.problems import GRAPH, data, problem
 
 AGENTS = len(GRAPH)
 NETWORK = topologies.Static(GRAPH)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from problems import GRAPH, data, problem
 from torch import nn
 
 import consensus
@@ -14,6 +13,7 @@ from consensus.privacy import Private
 from consensus.robust import NNA
 from consensus.solvers import DGD, EXTRA, NEXT, Gossip, GradientTracking, Personalized, SharedBody
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.problems import GRAPH, data, problem
 
 AGENTS = len(GRAPH)
 NETWORK = topologies.Static(GRAPH)

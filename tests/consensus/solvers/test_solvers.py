@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 import scipy.linalg
-from problems import DIRECTED, PUSH, data, problem, smooth_optimum
-from quadratics import NETWORKS, dense, hessians, optimum, quadratic
 from scipy.optimize import approx_fprime
-from steps_by_hand import AGENTS, MLP, SCHEDULES, states
-from turns import in_turn
 
 import consensus
 import topologies
 from consensus.solvers import DGD, NEXT, SONATA, GradientTracking, PushDIGing, PushPull
 from consensus.step_sizes import Constant, InverseSqrt
 from consensus.surrogates import FullLinearization, PartialLinearization
+from tests.helpers.problems import DIRECTED, PUSH, data, problem, smooth_optimum
+from tests.helpers.quadratics import NETWORKS, dense, hessians, optimum, quadratic
+from tests.helpers.steps_by_hand import AGENTS, MLP, SCHEDULES, states
+from tests.helpers.turns import in_turn
 
 L2 = consensus.L2(0.1)
 ALONE = topologies.Static(topologies.complete(1))

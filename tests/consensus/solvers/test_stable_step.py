@@ -6,14 +6,14 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.linalg
-from problems import AGENTS, SCHEDULES, problem, smooth_optimum
-from quadratics import NETWORKS, dense, hessians, iteration_matrix, quadratic
 
 import consensus
 import topologies
 from consensus import solvers
 from consensus.solvers import ATG, DADMM, DGD, EXTRA, LTADMM, OPAPC, PGEXTRA, AccGT, Gossip, GradientTracking
 from consensus.solvers.bounds import gap, lowest_eigenvalue
+from tests.helpers.problems import AGENTS, SCHEDULES, problem, smooth_optimum
+from tests.helpers.quadratics import NETWORKS, dense, hessians, iteration_matrix, quadratic
 
 STATIC = SCHEDULES["static"]
 P = problem("squared", consensus.L2(0.1))

@@ -3,10 +3,6 @@
 import networkx as nx
 import numpy as np
 import pytest
-from problems import PUSH, problem
-from ranks_on_threads import assert_bits_of_one_process
-from steps_by_hand import MLP, SCHEDULES
-from stochastic import FALLING, LAZY, RULE, assert_iterates, curved
 
 import consensus
 import topologies
@@ -14,6 +10,10 @@ from consensus import Minibatches, solvers
 from consensus.problems import Batch
 from consensus.step_sizes import StepDecay
 from consensus.surrogates import PartialLinearization
+from tests.helpers.problems import PUSH, problem
+from tests.helpers.ranks_on_threads import assert_bits_of_one_process
+from tests.helpers.steps_by_hand import MLP, SCHEDULES
+from tests.helpers.stochastic import FALLING, LAZY, RULE, assert_iterates, curved
 
 # Plain statements of a round k: X, and the other arrays that a method keeps ----------------------------------------------
 

@@ -3,10 +3,6 @@
 import networkx as nx
 import numpy as np
 import pytest
-from quadratics import optimum, quadratic
-from steps_by_hand import SCHEDULES
-from stochastic import LAZY, curved, rest_of_descent
-from turns import with_slow
 
 import consensus
 import topologies
@@ -16,6 +12,10 @@ from consensus.compression import TopK
 from consensus.engines.stacked import StackedNetwork
 from consensus.problems import Batch
 from consensus.surrogates import FullLinearization
+from tests.helpers.quadratics import optimum, quadratic
+from tests.helpers.steps_by_hand import SCHEDULES
+from tests.helpers.stochastic import LAZY, curved, rest_of_descent
+from tests.helpers.turns import with_slow
 
 RIDGE = quadratic(8, 7, 8)
 BEST = np.tile(optimum(RIDGE), (8, 1))

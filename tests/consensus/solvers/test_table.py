@@ -9,10 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from every_solver import SOLVERS
 
 from consensus import solvers
 from consensus.solvers import DGD, GradientTracking, Needs, Solver, table
+from tests.helpers.every_solver import SOLVERS
 
 OURS = [solver for name, solver in SOLVERS.items() if name != "attacked"]
 WORDS = {  # regularizer, cost, network and exchanges a round in the table

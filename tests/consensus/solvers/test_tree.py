@@ -3,10 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
-from problems import AGENTS, CIRCLE, GRAPH, problem
 from scipy.optimize import minimize
-from steps_by_hand import MLP
-from turns import in_turn
 
 import consensus
 import topologies
@@ -15,6 +12,9 @@ from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import Compressed, Gossip, TreeLBFGS, TreeNewton
 from consensus.trees.tree_lbfgs import times_inverse
 from consensus.trees.tree_model import Model, corrected, rounded
+from tests.helpers.problems import AGENTS, CIRCLE, GRAPH, problem
+from tests.helpers.steps_by_hand import MLP
+from tests.helpers.turns import in_turn
 
 STATIC = topologies.Static(GRAPH)
 SOLVERS = [TreeLBFGS(), TreeLBFGS(rounded=False), TreeNewton()]

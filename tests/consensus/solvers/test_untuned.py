@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import problem, smooth_optimum
-from quadratics import NETWORKS, WEIGHT, dense, fitted, hessians, linear_part, optimum, quadratic, rate, times
-from steps_by_hand import SCHEDULES, states
 
 import consensus
 import topologies
 from consensus.solvers import DATOS, AutoGT, Gossip
+from tests.helpers.problems import problem, smooth_optimum
+from tests.helpers.quadratics import NETWORKS, WEIGHT, dense, fitted, hessians, linear_part, optimum, quadratic, rate, times
+from tests.helpers.steps_by_hand import SCHEDULES, states
 
 L2, RING = consensus.L2(0.1), NETWORKS["ring of 8"]
 COMPLETE = topologies.Static(topologies.complete(8))

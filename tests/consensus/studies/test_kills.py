@@ -11,15 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_study
 
 import consensus
-
-HELPERS = Path(tiny_study.__file__).parent
+from tests.helpers import tiny_study
 
 
 def start(*arguments, errors=subprocess.PIPE):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HELPERS), str(Path(consensus.__file__).parents[1])])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(consensus.__file__).parents[1])}
     return subprocess.Popen(
         [sys.executable, tiny_study.__file__, *map(str, arguments)],
         env=environment,

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from local_problems import LOSSES, TAU, centre, local_problem, objective
 
 import consensus
 import topologies
 from consensus.local.newton import SubproblemBlock
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from tests.helpers.local_problems import LOSSES, TAU, centre, local_problem, objective
 
 SURROGATES = [
     PartialLinearization(TAU, "local"),

@@ -2,18 +2,17 @@
 
 import functools
 
-import frameworks
 import numpy as np
-import pairs
 import pytest
-from combinations import SCHEDULES, outcome, simple
-from engine_cases import AGENTS, GRAPH, SIZES
-from every_solver import SOLVERS
 
 import consensus
 import topologies
 from consensus.engines import Processes
 from consensus.testing.threads import Threads
+from tests.helpers import frameworks, pairs
+from tests.helpers.combinations import SCHEDULES, outcome, simple
+from tests.helpers.engine_cases import AGENTS, GRAPH, SIZES
+from tests.helpers.every_solver import SOLVERS
 
 
 @functools.cache

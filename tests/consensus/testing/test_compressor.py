@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from problems import problem
-from signs import Sign
 
 import consensus
 from consensus.compression import Compressor, Half, LowRank, NoCompression, Quantize, RandomK, Sparse, TopK
 from consensus.testing import check_compressor
+from tests.extensions.signs import Sign
+from tests.helpers.problems import problem
 
 ALL = [TopK(3), TopK(0.2), RandomK(4), RandomK(0.3), Quantize(2), Quantize(8), Quantize(3, "nearest"), Half(), NoCompression()]
 WITH_LAYERS = problem("logistic", consensus.L2(0.1), consensus.MLP([4, 6, 1]), "sizes")

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from poisson import Poisson
 
 import consensus
 from consensus import CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.losses import GammaLoss, NegativeBinomialLoss, PoissonLoss
 from consensus.testing import check_loss
+from tests.extensions.poisson import Poisson
 
 TARGETS = {
     "squared": (SquaredLoss(), [[1.0, 2.0], [3.0, 4.0], [-1.0, 0.0]]),

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from problems import problem
-from signs import Sign
 
 import consensus
 import topologies
 from consensus import solvers
 from consensus.step_sizes import value_at
 from consensus.testing import check_solver
+from tests.extensions.signs import Sign
+from tests.helpers.problems import problem
 
 
 class State(NamedTuple):

@@ -5,11 +5,11 @@ from inspect import isabstract
 
 import numpy as np
 import pytest
-from every_regularizer import ALL
 
 from consensus import regularizers
 from consensus.regularizers import L1, L2, Regularizer
 from consensus.testing import check_regularizer
+from tests.helpers.every_regularizer import ALL
 
 
 @pytest.mark.parametrize("r", ALL.values(), ids=ALL)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 import pytest
-from every_schedule import DIRECTED, UNDIRECTED
 from scipy import sparse
 
 import topologies
 from consensus.testing import check_schedule
+from tests.helpers.every_schedule import DIRECTED, UNDIRECTED
 
 GRAPH = nx.gnp_random_graph(9, 0.4, seed=2)
 RING = topologies.Static(topologies.ring(5))

@@ -1,15 +1,15 @@
 """Every solver passes the contract."""
 
-import pairs
 import pytest
-from every_solver import OTHERWISE, SOLVERS
-from golden import ALL, OTHER
-from pairs import LOSSES
-from turns import with_slow
 
 from consensus import solvers
 from consensus.engines import Processes
 from consensus.testing import check_solver
+from tests.helpers import pairs
+from tests.helpers.every_solver import OTHERWISE, SOLVERS
+from tests.helpers.golden import ALL, OTHER
+from tests.helpers.pairs import LOSSES
+from tests.helpers.turns import with_slow
 
 # In double by design: what AdaptiveNEXT judges its steps and averages by, and all that is made of exact sums over a tree.
 DOUBLE = {"local", "pace.apart", "sent", "total", "gradient", "direction", "pairs.steps", "pairs.changes", "grid"}

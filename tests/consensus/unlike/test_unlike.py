@@ -5,7 +5,6 @@ import re
 import cvxpy as cp
 import numpy as np
 import pytest
-from steps_by_hand import states
 
 import consensus
 import topologies
@@ -17,6 +16,7 @@ from consensus.step_sizes import InverseSqrt
 from consensus.surrogates import FullLinearization
 from consensus.testing import check_problem, check_solver
 from consensus.testing.threads import Threads
+from tests.helpers.steps_by_hand import states
 
 AGENTS, P = 6, 3
 RNG = np.random.default_rng(0)

@@ -1,11 +1,11 @@
 """A folder of results with one experiment, and its page."""
 
 import pytest
-from report_cases import ROWS, runs
 
 from experiments.report import __main__ as report
 from experiments.shared.harness import Experiment
 from experiments.shared.tables import Spread, Table
+from tests.helpers.report_cases import ROWS, runs
 
 
 @pytest.fixture(scope="package")

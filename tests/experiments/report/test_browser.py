@@ -6,9 +6,9 @@ import shutil
 import subprocess
 
 import pytest
-from report_cases import FAILING, NEXT, ODD
 
 from consensus import plotting
+from tests.helpers.report_cases import FAILING, NEXT, ODD
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
-from report_cases import FAILING, ODD, ROWS, SEEDS
 
 from consensus import plotting
 from experiments.report import __main__ as report
 from experiments.report import plots
 from experiments.report.runs import MOST, Recorded, read
+from tests.helpers.report_cases import FAILING, ODD, ROWS, SEEDS
 
 
 def columns(path):

@@ -6,12 +6,12 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from turns import with_slow
 
 from consensus.history import History
 from experiments import convergence
 from experiments.shared import curves
 from experiments.shared.results import Outcome
+from tests.helpers.turns import with_slow
 
 
 def outcome(x, y):

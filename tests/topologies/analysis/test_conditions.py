@@ -6,10 +6,10 @@ from functools import partial
 import networkx as nx
 import numpy as np
 import pytest
-from matrices_in_turn import MatricesInTurn
-from networks import EVENS, ODDS
 
 import topologies
+from tests.helpers.matrices_in_turn import MatricesInTurn
+from tests.helpers.networks import EVENS, ODDS
 
 DIGRAPH = nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)])
 PROPERTIES = {name for name, found in vars(topologies.Conditions).items() if isinstance(found, property)} | {"static"}

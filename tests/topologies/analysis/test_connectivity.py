@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import EVENS, ODDS
 from scipy import sparse
 
 import topologies
+from tests.helpers.networks import EVENS, ODDS
 
 NOTHING, PATH = nx.empty_graph(4), topologies.path(4)
 LEFT, MIDDLE, RIGHT = (nx.compose(NOTHING, nx.Graph([edge])) for edge in PATH.edges)

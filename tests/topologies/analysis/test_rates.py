@@ -5,9 +5,9 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
-from matrices_in_turn import MatricesInTurn
 
 import topologies
+from tests.helpers.matrices_in_turn import MatricesInTurn
 
 DIGRAPH = nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2), (2, 3), (3, 0), (1, 3)])
 HALVES = np.full((2, 2), 0.5)

@@ -6,9 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy import sparse
-from turns import with_slow
 
 import topologies
+from tests.helpers.turns import with_slow
 
 
 def near(value):

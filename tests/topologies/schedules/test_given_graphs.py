@@ -5,10 +5,10 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
-from networks import EVENS, ODDS, laplacian, push, same
 from scipy import sparse
 
 import topologies
+from tests.helpers.networks import EVENS, ODDS, laplacian, push, same
 from topologies.schedules import sequence
 
 

@@ -5,11 +5,11 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
-from every_schedule import ARCS
 from scipy import sparse
 
 import topologies
 from consensus.engines.stacked import StackedNetwork
+from tests.helpers.every_schedule import ARCS
 
 GRAPH, STAR = topologies.ring(6), topologies.star(6)
 RING = topologies.Static(GRAPH)

@@ -5,11 +5,11 @@ import itertools
 import networkx as nx
 import numpy as np
 import pytest
-from every_schedule import ARC_RING, ARCS, GRAPH, column_stochastic, symmetric
 from scipy import sparse
-from turns import in_turn
 
 import topologies
+from tests.helpers.every_schedule import ARC_RING, ARCS, GRAPH, column_stochastic, symmetric
+from tests.helpers.turns import in_turn
 
 PULLED = {f"pulled {k}": topologies.Static(graph, topologies.pull) for k, graph in enumerate((ARCS, ARC_RING, GRAPH))}
 SYMMETRIC = symmetric()

@@ -7,12 +7,12 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from networks import same
 from scipy import sparse
-from turns import in_turn
 
 import topologies
 from consensus.testing import check_schedule
+from tests.helpers.networks import same
+from tests.helpers.turns import in_turn
 from topologies.schedules.base import stream
 
 

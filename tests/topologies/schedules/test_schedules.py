@@ -6,13 +6,13 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
-from every_schedule import DIRECTED, UNDIRECTED, column_stochastic, symmetric
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import EVENS, ODDS, laplacian, push, same
 
 import topologies
 from consensus.testing import check_schedule
+from tests.helpers.every_schedule import DIRECTED, UNDIRECTED, column_stochastic, symmetric
+from tests.helpers.networks import EVENS, ODDS, laplacian, push, same
 
 EXAMPLES, ALIKE = (symmetric() | column_stochastic() for _ in range(2))
 SYMMETRIC = symmetric().keys()

@@ -7,10 +7,10 @@ from functools import partial
 import networkx as nx
 import numpy as np
 import pytest
-from networks import GRAPHS
 from scipy import sparse
 
 import topologies
+from tests.helpers.networks import GRAPHS
 from topologies.weights.edges import edge_weights
 
 PATH, STAR, TRIANGLE = topologies.path(3), topologies.star(4), nx.Graph([(0, 1), (1, 2), (0, 2), (2, 3)])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from turns import with_slow
 
 import topologies
+from tests.helpers.turns import with_slow
 from topologies import fastest, laplacian, lazy, max_degree, metropolis, pull, push, sinkhorn
 
 SYMMETRIC = {

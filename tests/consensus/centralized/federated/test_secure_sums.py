@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from problems import problem
 from scipy.stats import chi2
 
 import consensus
@@ -10,6 +9,7 @@ from consensus.centralized import SCAFFOLD, FedAdam, FedAvg, solve
 from consensus.federated import base as federated
 from consensus.privacy import SecureSums
 from consensus.privacy.masks import Masks
+from tests.helpers.problems import problem
 
 pytest.importorskip("cryptography")
 RIDGE = problem("squared", consensus.L2(0.1), scheme="sizes")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from ranks_on_threads import together
 
 from consensus.centralized import Grid, ShardedMLP, SplitMLP
 from consensus.model_parallel.costs import Sent, load_of, maps_of
 from consensus.models import MLP
+from tests.helpers.ranks_on_threads import together
 
 GRIDS = [("1d", 1), ("1d", 3), ("2d", 1), ("2d", 4), ("2d", 9), ("3d", 1), ("3d", 8), ("3d", 27)]
 

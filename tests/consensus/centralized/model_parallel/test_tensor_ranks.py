@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-import tensor_ranks
-from engine_harness import HERE, MPIEXEC, mpiexec
-from transformers import by_hand, by_torch
 
 from consensus.model_parallel.costs import Sent, maps_of, maps_of_transformer
+from tests.helpers import tensor_ranks
+from tests.helpers.engine_harness import HERE, MPIEXEC, mpiexec
+from tests.helpers.transformers import by_hand, by_torch
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not MPIEXEC.exists(), reason="needs mpiexec")]
 MODEL, SAMPLES = tensor_ranks.SIZES["perceptron"], tensor_ranks.SAMPLES

@@ -6,15 +6,15 @@ import signal
 
 import numpy as np
 import pytest
-from ranks_on_threads import together
-from transformers import by_hand, by_torch, drawn, sizes_for
-from turns import in_turn
 
 import consensus
 from consensus.centralized import Grid, ShardedTransformer, SplitTransformer
 from consensus.model_parallel.costs import NormMap, Sent, maps_of_transformer
 from consensus.model_parallel.maps import attention
 from consensus.model_parallel.transformer import TransformerSizes
+from tests.helpers.ranks_on_threads import together
+from tests.helpers.transformers import by_hand, by_torch, drawn, sizes_for
+from tests.helpers.turns import in_turn
 
 GRIDS = [("1d", 1, 1), ("1d", 3, 3), ("2d", 4, 2), ("2d", 9, 3), ("3d", 8, 2), ("3d", 27, 3)]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from turns import with_slow
 
 import consensus
 from consensus import centralized
 from consensus.centralized import DownpourSGD, MapReduceGradientDescent, SandblasterLBFGS, SynchronousSGD, solve
 from tests.helpers.engine_harness import Traces, assert_same, names_by_prefix, semaphores
+from tests.helpers.turns import with_slow
 
 ROUNDS = 6
 DIED = r"worker \d \(process \d+\) died \(exit code -9\)"

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from turns import in_turn
 
 import consensus
 from consensus.centralized import Dask, Joblib, MapReduceGradientDescent, SynchronousSGD, solve
 from consensus.problems import Minibatches
 from tests.helpers.engine_harness import assert_same
+from tests.helpers.turns import in_turn
 
 pytestmark = pytest.mark.usefixtures("forked")
 ROUNDS = 6

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, CIRCLE, SCHEDULES
-from turns import in_turn, with_slow
 
 import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers.adaptive import averaging, filters
 from consensus.solvers.adaptive.averaging import Inputs, Memory, Pace, average
+from tests.helpers.problems import AGENTS, CIRCLE, SCHEDULES
+from tests.helpers.turns import in_turn, with_slow
 
 P, COUNT = 5, 2
 STATIC = {name: topologies.Static(getattr(topologies, name)(AGENTS)) for name in ("path", "complete")}

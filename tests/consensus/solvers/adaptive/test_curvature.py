@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, problem
 from scipy.optimize import brentq
 
 import consensus
 from consensus.solvers.adaptive import curvature, gauss_newton
 from consensus.solvers.adaptive.curvature import Curvature, directions
+from tests.helpers.problems import AGENTS, problem
 
 P = 9
 MLP = consensus.MLP([4, 3, 1])

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from problems import problem
 
 import consensus
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.curvature import directions
+from tests.helpers.problems import problem
 
 LOSSES = ["squared", "logistic", "huber", "classes"]
 

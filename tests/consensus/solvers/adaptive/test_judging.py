@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, problem
 
 import consensus
 from consensus.solvers.adaptive import judging
 from consensus.solvers.adaptive.curvature import Curvature
 from consensus.solvers.adaptive.judging import Step, judge, limited
+from tests.helpers.problems import AGENTS, problem
 
 P = 5
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, problem
 
 import consensus
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.curvature import Curvature
 from consensus.solvers.adaptive.local import solve
+from tests.helpers.problems import AGENTS, problem
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.standard_normal((AGENTS, 5, 2))

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, GRAPH, SCHEDULES, data, problem
-from turns import in_turn
 
 import consensus
 import topologies
@@ -11,6 +9,8 @@ from consensus.compression.packing import pack
 from consensus.engines import Engine, Processes, reports, run_rounds
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD, AdaptiveNEXT, Gossip
+from tests.helpers.problems import AGENTS, GRAPH, SCHEDULES, data, problem
+from tests.helpers.turns import in_turn
 
 MLP = consensus.MLP([4, 3, 1])
 COLUMNS = ["tau_least", "tau_largest", "exchanges_a_round", "tries"]

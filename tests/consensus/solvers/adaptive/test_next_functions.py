@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, GRAPH, SCHEDULES, problem
 from scipy.optimize import minimize
-from turns import in_turn, with_slow
 
 import consensus
 import topologies
 from consensus.solvers import AdaptiveNEXT
+from tests.helpers.problems import AGENTS, GRAPH, SCHEDULES, problem
+from tests.helpers.turns import in_turn, with_slow
 
 P = 8
 NETWORKS = {name: SCHEDULES[name] for name in ("static", "random", "directed")}

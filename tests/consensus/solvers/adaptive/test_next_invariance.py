@@ -5,13 +5,13 @@ from dataclasses import replace
 import networkx as nx
 import numpy as np
 import pytest
-from problems import AGENTS, CIRCLE, GRAPH, SCHEDULES, problem
-from turns import in_turn
 
 import consensus
 import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import AdaptiveNEXT
+from tests.helpers.problems import AGENTS, CIRCLE, GRAPH, SCHEDULES, problem
+from tests.helpers.turns import in_turn
 
 MLP = consensus.MLP([4, 3, 1])
 NAMES = {

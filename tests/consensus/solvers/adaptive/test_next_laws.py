@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, SCHEDULES, problem, smooth_optimum
-from turns import in_turn, with_slow
 
 import consensus
 import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import AdaptiveNEXT
+from tests.helpers.problems import AGENTS, SCHEDULES, problem, smooth_optimum
+from tests.helpers.turns import in_turn, with_slow
 
 MLP = consensus.MLP([4, 3, 1])
 PROBLEMS = {

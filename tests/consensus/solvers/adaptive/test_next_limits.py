@@ -4,14 +4,14 @@ import functools
 
 import numpy as np
 import pytest
-from problems import AGENTS, SCHEDULES, data, problem, smooth_optimum
 from scipy.optimize import approx_fprime
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
-from turns import in_turn
 
 import consensus
 import topologies
 from consensus.solvers import AdaptiveNEXT, GradientTracking
+from tests.helpers.problems import AGENTS, SCHEDULES, data, problem, smooth_optimum
+from tests.helpers.turns import in_turn
 
 NETWORKS = {name: schedule for name, schedule in SCHEDULES.items() if name != "directed"}
 PLAIN = consensus.Linear(4, bias=False)  # scikit-learn leaves the intercept out of its penalties

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from problems import SCHEDULES, data
-from turns import in_turn, with_slow
 
 import consensus
 import topologies
 from consensus.solvers import AdaptiveNEXT, GradientTracking
+from tests.helpers.problems import SCHEDULES, data
+from tests.helpers.turns import in_turn, with_slow
 
 AGENTS, ROUNDS = 10, 60
 MLP = consensus.MLP([5, 8, 1])

@@ -3,10 +3,10 @@
 import warnings
 
 import pytest
-from problems import AGENTS, GRAPH, data, problem
 
 import consensus
 from consensus.solvers import AdaptiveNEXT
+from tests.helpers.problems import AGENTS, GRAPH, data, problem
 
 MLP = consensus.MLP([4, 3, 1])
 
