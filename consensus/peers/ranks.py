@@ -22,6 +22,7 @@ from consensus.peers.roster import Roster
 
 T = TypeVar("T")
 SAYS = (5.0, 60.0, 600.0)  # seconds of a wait after which the log says for whom; the last one again and again
+_TELLS = 2.0  # seconds of a wait after which neighbours are told for whom: before it is time for lines in their own logs
 _REFUSES = 5  # times that a message may be sent again that is not what its round allows
 _LOOKS = 0.5  # seconds between two looks at the clock
 _WAITS = 64  # that say which ones are usual
@@ -201,7 +202,7 @@ class PeerRanks(Ranks):
 
     def _awaited(self, link: Link) -> Part:
         """Return the next message of a neighbour; say for whom this peer waits if it takes long."""
-        here, begin, said = self._here, None, 0
+        here, begin, said, told, since = self._here, 0.0, 0, "", ""
         try:
             with here.lock:
                 while True:
@@ -210,36 +211,50 @@ class PeerRanks(Ranks):
                     except LookupError as lost:
                         raise self._lost_messages(link, str(lost)) from None
                     if message is not None:
+                        if said:
+                            LOG.info("%s: %s is there again after %.0f s", here.name, link.name, time.monotonic() - begin)
                         return message
                     if link.state == Note.FAILED:
                         raise RunOver(link.said)
-                    begin = begin or time.monotonic()
+                    if not since:
+                        begin, since = time.monotonic(), time.strftime("%H:%M:%S")
                     seconds = time.monotonic() - begin
                     self._look(link, seconds)
                     if seconds > self.timeout:
                         raise self._impatient(link, seconds)
-                    if seconds >= (SAYS[said] if said < len(SAYS) else (said - len(SAYS) + 2) * SAYS[-1]):
+                    says = seconds >= (SAYS[said] if said < len(SAYS) else (said - len(SAYS) + 2) * SAYS[-1])
+                    if says or seconds >= _TELLS:
+                        told = self._tell(link, since, told, says)
+                    if says:
                         said += 1
-                        self._say(link, seconds)
+                        self._say(link, since, seconds)
                     here.changed.wait(_LOOKS)
         finally:
-            self.waits.append(0.0 if begin is None else time.monotonic() - begin)
-            if begin is not None:
-                seconds = self.waits[-1]
-                self.waited += seconds
-                if said:
-                    LOG.info("%s: %s is there again after %.0f s", here.name, link.name, seconds)
-                    for other in here.links.values():
-                        other.note(Note.GOES_ON, "")
+            self.waits.append(time.monotonic() - begin if since else 0.0)
+            self.waited += self.waits[-1]
+            if told:
+                for other in here.links.values():
+                    other.note(Note.GOES_ON, "")
 
-    def _say(self, link: Link, seconds: float) -> None:
+    def _say(self, link: Link, since: str, seconds: float) -> None:
         why, remedy = self.state(link)
-        said = f"waits for {link.name} {self.place()} since {time.strftime('%H:%M:%S', time.localtime(time.time() - seconds))}"
-        LOG.warning("%s %s (%.0f s): %s. %s", self._here.name, said, seconds, why, remedy)
-        for other in self._here.links.values():
-            if other is not link:
-                other.note(Note.WAITS, f"{self._here.name} itself {said}")
+        place = self.place()
+        LOG.warning(
+            "%s waits for %s %s since %s (%.0f s): %s. %s", self._here.name, link.name, place, since, seconds, why, remedy
+        )
         self._here.audit.flush()
+
+    def _tell(self, link: Link, since: str, told: str, again: bool) -> str:
+        """Tell the other neighbours for whom all wait in the end, if it is not what they were told; return what they know."""
+        name = self._here.name
+        said = f"{name} itself waits for {link.name} {self.place()} since {since}"
+        if link.state == Note.WAITS:  # what comes back to its origin goes no further
+            said = (told or said) if link.said.startswith(f"{name} itself ") else link.said
+        if again or said != told:
+            for other in self._here.links.values():
+                if other is not link:
+                    other.note(Note.WAITS, said)
+        return said
 
     def state(self, link: Link) -> tuple[str, str]:
         """Return why a neighbour does not come, and what its owner can do."""
