@@ -200,7 +200,8 @@ def test_a_block_is_entered_once_at_a_time_and_may_be_entered_again(plain, forke
 
 
 SCRIPT = """
-import signal, time, engine_cases
+import signal, time
+from tests.helpers import engine_cases
 from consensus.engines import Processes, processes
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Processes(2) as engine:

@@ -200,7 +200,8 @@ def test_the_script_is_left_out_for_this_thread_alone(monkeypatch):
 
 
 POOLS = """
-import multiprocessing, joblib, engine_cases
+import multiprocessing, joblib
+from tests.helpers import engine_cases
 from concurrent.futures import ProcessPoolExecutor
 
 def job(number):
