@@ -15,16 +15,17 @@ from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.adaptive import AdaptiveNEXT
 from consensus.solvers.base import Solver, settled
-from consensus.solvers.bounds import gap, spread
+from consensus.solvers.bounds import spread
 from consensus.solvers.check import check_needs
 from consensus.solvers.needs import Needs, needs_of
 from consensus.solvers.nids import NIDS
 from consensus.solvers.opapc import OPAPC
+from topologies import spectral_gap
 from topologies.schedules import ScheduleLike, is_static
 
 _NEAR = 5  # exchanges between any two agents: AdaptiveNEXT averages well in a few rounds
-_CONDITION = 1e3  # L / mu, at most, for methods by gradients alone
-_AHEAD = 3.0  # L / mu over chi, from which OPAPC is ahead of NIDS
+_AHEAD = 3.0  # L / mu over chi, from which OPAPC is ahead of NIDS; over chi^2, from which AdaptiveNEXT is ahead of both
+_MOST = 1e5  # L / mu that counts: weaker convexity is as good as none, and OPAPC does not get anywhere
 _EXACT = 2000  # agents, whose distances are all computed
 _LOGGER = logging.getLogger("consensus")
 
@@ -41,8 +42,9 @@ class Auto(Solver):
     the network changes, loses messages, or is directed            :class:`consensus.solvers.AdaptiveNEXT`
     d is at most 5                                                 AdaptiveNEXT
     costs or r are not known to be convex, or L is not known       AdaptiveNEXT
-    L / mu is above 1000, or mu = 0                                AdaptiveNEXT
-    r is smooth, and L / mu above 3 chi                            :class:`consensus.solvers.OPAPC`
+    agents only swap values: rho(W) = 1                            AdaptiveNEXT
+    min(L / mu, 1e5) is above 3 chi^2                              AdaptiveNEXT
+    r is smooth, and L / mu between 3 chi and 1e5                  :class:`consensus.solvers.OPAPC`
     otherwise                                                      :class:`consensus.solvers.NIDS`
     =============================================================  ====================================
 
@@ -140,20 +142,22 @@ def chosen(problem: BaseProblem, network: ScheduleLike) -> tuple[Solver, str]:
     if across <= _NEAR:
         return adaptive, f"exchanges across the network: {across} <= {_NEAR}"
     try:
-        moduli, limits = problem.strong_convexity(), problem.lipschitz()
+        mu, L = float(problem.strong_convexity().min()), float(problem.lipschitz().max())
     except TypeError:
         return adaptive, "the costs are not known to be convex, or Lipschitz constants are not known"
-    mu, L = float(moduli.min()), float(limits.max())
     if mu < 0:
         return adaptive, "the regularizer is not convex"
-    condition = L / mu if mu > 0 else np.inf
-    if not condition <= _CONDITION:
-        return adaptive, f"L/mu = {condition:.3g} > {_CONDITION:.0f}"
-    known = f"convex, {across} exchanges across, L/mu = {condition:.3g}"
-    if not getattr(problem.regularizer, "smooth", False):
-        return NIDS(), f"{known}, nonsmooth regularizer"
-    bound = _AHEAD * spread(network) / gap(network)
-    return (OPAPC(), f"{known} > {bound:.3g} = 3 chi") if condition > bound else (NIDS(), f"{known} <= {bound:.3g} = 3 chi")
+    slack = spectral_gap(W)
+    if not slack > 1e-12:
+        return adaptive, "the agents only swap values: the mixing matrix has no spectral gap"
+    condition, chi = L / mu if mu > 0 else np.inf, spread(network) / slack
+    if min(condition, _MOST) > _AHEAD * chi**2:
+        return adaptive, f"L/mu = {condition:.3g} > {_AHEAD * chi**2:.3g} = 3 chi^2"
+    known, bound = f"convex, {across} exchanges across, L/mu = {condition:.3g}", f"{_AHEAD * chi:.3g} = 3 chi"
+    smooth = getattr(problem.regularizer, "smooth", False)
+    if not smooth or condition > _MOST:
+        return NIDS(), known + (f" > {_MOST:g}" if smooth else ", nonsmooth regularizer")
+    return (OPAPC(), f"{known} > {bound}") if condition > _AHEAD * chi else (NIDS(), f"{known} <= {bound}")
 
 
 def _across(W: sparse.csr_array) -> int | None:
@@ -164,8 +168,5 @@ def _across(W: sparse.csr_array) -> int | None:
         found: np.ndarray = csgraph.shortest_path(edges, "D", directed=False, unweighted=True, indices=first)
         return found
 
-    if edges.shape[0] <= _EXACT:
-        largest = distances(None).max()
-    else:
-        largest = distances(int(distances(0).argmax())).max()
+    largest = distances(None if edges.shape[0] <= _EXACT else int(distances(0).argmax())).max()
     return int(largest) if np.isfinite(largest) else None
