@@ -72,6 +72,17 @@ def network_of(names, edges):
     return topologies.Static(graph)
 
 
+def stacked(solver, members, start, rounds, edges=RING):
+    """Return a run of one process with some members, whose costs are those that they have among all."""
+    whole = problem_of(4)
+    shards = whole.shards.restrict(members)
+    shards = consensus.data.Shards(shards.features, shards.targets, shards.weights, shards.indices, whole.shards.samples)
+    problem = consensus.Problem(whole.model, whole.loss, shards, whole.regularizer)
+    names = [NAMES[member] for member in members]
+    network = network_of(names, [edge for edge in edges if set(edge) <= set(names)])
+    return consensus.solve(problem, network, solver, rounds=rounds, start=start, record_every=1)
+
+
 def check_same(found, alone):
     assert not isinstance(found, BaseException), repr(found)
     assert np.array_equal(found.w, alone.w)

@@ -1,6 +1,7 @@
 """Peers in processes of their own, which tests kill, suspend and start again."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -13,7 +14,7 @@ from tests.helpers.loopback import NAMES, RING, check_same, network_of, problem_
 SOLVER = solvers.GradientTracking(0.05)
 
 OWNER = textwrap.dedent("""
-    import logging, sys, time
+    import logging, os, sys, time
     import numpy as np, consensus
     from consensus.peers import Peers
     from tests.helpers.loopback import problem_of
@@ -24,6 +25,7 @@ OWNER = textwrap.dedent("""
     def slowly(info):
         print("round", info.round, flush=True)
         time.sleep(pause)
+        return "enough" if os.path.exists("enough") else None
 
     if lost == "wait":
         options = {"checkpoint": f"{me}.ckpt", "every": 7, "record_every": 2}
@@ -41,8 +43,8 @@ OWNER = textwrap.dedent("""
 class Owners:
     """Processes of four peers in one folder."""
 
-    def __init__(self, folder, rounds, pause, lost="wait", script=OWNER):
-        self.folder, self.path = folder, written(folder, lost=lost, grace=5.0)
+    def __init__(self, folder, rounds, pause, lost="wait", script=OWNER, grace=5.0):
+        self.folder, self.path = folder, written(folder, lost=lost, grace=grace)
         (folder / "owner.py").write_text(script)
         self._settings = [str(rounds), str(pause), lost]
         self.processes = {name: self.start(name) for name in NAMES}
@@ -69,6 +71,19 @@ class Owners:
         while not happened():
             assert time.monotonic() < end, "\n".join(map(self.said, NAMES))
             time.sleep(0.02)
+
+    def epochs(self):
+        """The members of each epoch, by number, as the logs say."""
+        lines = "".join(map(self.said, NAMES)).splitlines()
+        found = re.findall(r"epoch (\d+) begins after round \d+ with (.*); away: ", "\n".join(lines))
+        return {1: NAMES} | {int(number): tuple(names.split(", ")) for number, names in found}
+
+    def last(self):
+        """The members of the latest epoch."""
+        return max(self.epochs().items())[1]
+
+    def enough(self):
+        (self.folder / "enough").touch()
 
     def end(self, name, number):
         self.processes[name].send_signal(number)
