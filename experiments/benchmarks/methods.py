@@ -10,36 +10,13 @@ import numpy as np
 import consensus
 import topologies
 from consensus import solvers
-from experiments.benchmarks import multipliers, statements
 from experiments.benchmarks.core import shards
-from experiments.benchmarks.least_squares import RIDGE, Costs
+from tests.reference import multipliers, statements
+from tests.reference.exact_methods import METHODS
+from tests.reference.least_squares import RIDGE, Costs
 
 SMALL, LARGE = (10, 50, 20), (20, 1000, 100)  # agents, samples, features
 CHECKED = 5  # rounds in which the iterates are compared
-METHODS = {
-    solvers.DGD(0.01): statements.dgd,
-    solvers.GradientTracking(): statements.gradient_tracking,
-    solvers.EXTRA(): statements.extra,
-    solvers.PGEXTRA(): statements.pgextra,
-    solvers.NIDS(): statements.nids,
-    solvers.ExactDiffusion(): statements.exact_diffusion,
-    solvers.ProxGT(): statements.prox_gt,
-    solvers.WangElia(): statements.wang_elia,
-    solvers.AccGT(): statements.acc_gt,
-    solvers.OPAPC(): statements.opapc,
-    solvers.DADMM(): multipliers.dadmm,
-    solvers.DLM(): multipliers.dlm,
-    solvers.DiNNO(): multipliers.dinno,
-    solvers.LTADMM(): multipliers.lt_admm,
-    solvers.ATG(): multipliers.atg,
-    solvers.NetworkGIANT(0.1): statements.network_giant,
-    solvers.NewtonTracking(): multipliers.newton_tracking,
-    solvers.KGT(): statements.kgt,
-    solvers.LED(): statements.led,
-    solvers.ProxSkip(): statements.prox_skip,
-    solvers.AutoGT(): statements.auto_gt,
-    solvers.DATOS(): statements.datos,
-}
 # Methods with linear systems again, against statements that keep inverses.
 KEPT = {
     solver: functools.partial(statement, systems=Costs.inverted)

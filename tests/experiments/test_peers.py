@@ -10,8 +10,8 @@ from scipy.special import expit
 import consensus
 import consensus.centralized
 from experiments.benchmarks import flower, peers
-from experiments.benchmarks.least_squares import Costs
-from experiments.benchmarks.methods import METHODS
+from tests.reference.exact_methods import METHODS
+from tests.reference.least_squares import Costs
 
 ROUNDS = 30
 STATEMENTS = {type(solver): statement for solver, statement in METHODS.items()}

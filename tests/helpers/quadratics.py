@@ -7,7 +7,7 @@ import numpy as np
 import consensus
 import topologies
 from consensus.engines.stacked import StackedNetwork
-from experiments.benchmarks.statements import Costs
+from tests.reference.least_squares import Costs
 
 NETWORKS = {
     "ring of 8": topologies.Static(topologies.ring(8)),

@@ -9,9 +9,9 @@ import pytest
 import consensus
 import topologies
 from consensus.solvers import ATG, DADMM, DLM, LTADMM
-from experiments.benchmarks import multipliers
 from tests.helpers.quadratics import NETWORKS, costs, dense, iteration_matrix, quadratic, rate
 from tests.helpers.steps_by_hand import states
+from tests.reference import multipliers
 
 
 def lt_admm(G, W, x, solver):

@@ -10,12 +10,12 @@ from consensus import solvers
 from consensus.solvers import DADMM, DATOS, KGT, LED, NEXT, NIDS, PGEXTRA, SONATA, AutoGT, Gossip, GradientTracking, ProxGT
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
-from experiments.benchmarks.methods import METHODS
-from experiments.benchmarks.statements import Costs
 from tests.helpers.problems import DIRECTED, nonsmooth_optimum, problem, smooth_optimum
 from tests.helpers.quadratics import NETWORKS, costs, dense, iteration_matrix, optimum, quadratic
 from tests.helpers.steps_by_hand import AGENTS, MLP, SCHEDULES, states
 from tests.helpers.turns import in_turn
+from tests.reference.exact_methods import METHODS
+from tests.reference.least_squares import Costs
 
 L1, L2 = consensus.L1(0.2), consensus.L2(0.1)
 STATEMENTS = {type(solver): statement for solver, statement in METHODS.items()}

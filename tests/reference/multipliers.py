@@ -1,8 +1,8 @@
-"""Updates of the methods of multipliers in plain NumPy: see :mod:`experiments.benchmarks.statements`."""
+"""Updates of the methods of multipliers in plain NumPy: see :mod:`tests.reference.statements`."""
 
 import numpy as np
 
-from experiments.benchmarks.least_squares import Costs
+from tests.reference.least_squares import Costs
 
 
 def dadmm(W, costs, X, solver, systems=Costs.solved):

@@ -2,14 +2,14 @@
 
 Arguments: the mixing matrix W (an array: for so few agents it is faster than a sparse one), the costs, the iterates X to begin
 with, and the solver, prepared, for its settings. What stays the same in all rounds is computed once. Methods of multipliers are
-in :mod:`experiments.benchmarks.multipliers`.
+in :mod:`tests.reference.multipliers`.
 """
 
 import itertools
 
 import numpy as np
 
-from experiments.benchmarks.least_squares import Costs
+from tests.reference.least_squares import Costs
 
 
 def dgd(W, costs, X, solver):
