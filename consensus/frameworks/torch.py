@@ -121,8 +121,8 @@ class Torch(ModuleGradients):
         self._linear = owners == {torch.nn.Linear}
         convolves = any(issubclass(owner, kinds(torch, "Conv", "ConvTranspose")) for owner in owners)
         self._linear &= not self._rough and not any(part._forward_pre_hooks for part in self._module.modules())
-        self.together = _LAYERS if self._linear else _TOGETHER if convolves else 1
-        self.little = (self.together if convolves else 1) * CHUNK_BYTES
+        self.agents_per_call = _LAYERS if self._linear else _TOGETHER if convolves else 1
+        self.little = (self.agents_per_call if convolves else 1) * CHUNK_BYTES
         self._prepare()
 
     def __repr__(self) -> str:
@@ -196,13 +196,13 @@ class Torch(ModuleGradients):
         If all parameters are of ``Linear`` layers, any number whose numbers fit the cache. Convolutions have few parameters,
         which many samples share: they do not count, and up to five agents share a call. Other modules have one agent in a call.
         """
-        if self.together == 1 or self._mode in ("training", "normalised"):  # each agent draws and normalises by itself
+        if self.agents_per_call == 1 or self._mode in ("training", "normalised"):  # each agent draws and normalises by itself
             return 1
         if self._linear:
             most = super()._most(samples, dtype)
         else:
-            small = 2 * samples * sum(self.widths) * dtype.itemsize <= self.together * CHUNK_BYTES // 2
-            most = self.together if small else 1
+            small = 2 * samples * sum(self.widths) * dtype.itemsize <= self.agents_per_call * CHUNK_BYTES // 2
+            most = self.agents_per_call if small else 1
         return most if most > 1 and self._shares(dtype) else 1
 
     def _shares(self, dtype: np.dtype) -> bool:

@@ -40,7 +40,7 @@ class TorchInputs(Torch):
         random numbers in evaluation mode, or if a sample's outputs depend on other samples or on padding.
         """
         found = object.__new__(cls)
-        found.__dict__ |= model.__dict__ | {"stochastic": False, "differs": False, "together": 1}
+        found.__dict__ |= model.__dict__ | {"stochastic": False, "differs": False, "agents_per_call": 1}
         found._prepare()
         w = model.init(np.random.default_rng(0))
         found.dtype = np.result_type(w, np.float32)

@@ -172,8 +172,8 @@ class SampleSums(BaseProblem):
         # The number times w that the regularizer adds to gradients; None if that is not all.
         r = self.regularizer
         self._ridge = r.weight if self.nonconvex is None and type(r) is L2 and type(r.weight) is float else None
-        self._together: int = getattr(self.model, "together", 1)
-        self._little: int = getattr(self.model, "little", self._together * CHUNK_BYTES)
+        self._agents_per_call: int = getattr(self.model, "agents_per_call", 1)
+        self._little: int = getattr(self.model, "little", self._agents_per_call * CHUNK_BYTES)
         # The numbers that a gradient touches: for each sample, in all layers of the model, and once for each agent. Sparse
         # samples have fewer, how many is not counted: bits depend on it, and no process knows all agents' samples.
         size = min(size, _STORED) if isinstance(getattr(self.shards, "features", None), SparseRows) else size
@@ -355,8 +355,8 @@ class SampleSums(BaseProblem):
             alone=fills and self._fused is None,  # kernels skip padding anyway
             touched=touched,
             streamed=self._agent_bytes
-            if self._together == 1 or fills
-            else max(self._agent_bytes, touched - CHUNK_BYTES // self._together),
+            if self._agents_per_call == 1 or fills
+            else max(self._agent_bytes, touched - CHUNK_BYTES // self._agents_per_call),
             shared=shared is None or bool(shared(count)),
         )
 
