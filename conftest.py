@@ -9,6 +9,7 @@ import pytest
 # Their examples need packages which not every installation has.
 NEEDS = {
     "torch": [
+        "consensus/asynchronous/torch_ranks.py",
         "consensus/frameworks/torch_engine.py",
         "consensus/frameworks/torch.py",
         "consensus/frameworks/torch_loss.py",

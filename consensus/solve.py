@@ -214,8 +214,8 @@ def solve(
             )
         if needs.wakes and not where.without_rounds:
             raise TypeError(
-                f"{type(solver).__name__} wakes without rounds, and {where} has rounds: give "
-                "engine=consensus.asynchronous.Simulated(), AsyncProcesses() or AsyncMPI(), or MPI(asynchronous=True)"
+                f"{type(solver).__name__} wakes without rounds, and {where} has rounds: give engine="
+                "consensus.asynchronous.Simulated(), AsyncProcesses(), AsyncMPI() or AsyncTorch(), or MPI(asynchronous=True)"
             )
         where.check(problem)
         network, order, labels = _arguments.joined(problem, network, where.root)

@@ -10,6 +10,7 @@ from consensus.asynchronous.processes import AsyncProcesses
 from consensus.asynchronous.ranks import AsyncMPI
 from consensus.asynchronous.rasgp import RASGP
 from consensus.asynchronous.simulated import Simulated
+from consensus.asynchronous.torch_ranks import AsyncTorch
 
 __all__ = [
     "ADPSGD",
@@ -18,6 +19,7 @@ __all__ = [
     "Arcs",
     "AsyncMPI",
     "AsyncProcesses",
+    "AsyncTorch",
     "AsynchronousDGD",
     "AsynchronousSolver",
     "OverlapSGP",

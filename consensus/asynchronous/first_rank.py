@@ -1,22 +1,18 @@
-"""The first MPI rank's part of a run without rounds: it asks, records and ends the run; and the answers of the others."""
+"""The first rank's part of a run without rounds: it asks, records and ends the run; and the answers of the others."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus.asynchronous.post import ANSWER, COUNT, ORDER, Incoming, Outgoing
+from consensus.asynchronous.post import ANSWER, COUNT, ORDER, RankPost
 from consensus.asynchronous.rank import AgentsOfRank
 from consensus.asynchronous.tally import Seen, Tally
 from consensus.engines.ranks import Ranks
 from consensus.errors import WorkerError
 from consensus.observe import Observer
 from consensus.workers import waiting
-
-if TYPE_CHECKING:
-    from mpi4py.MPI import Comm
 
 ANSWERS, ENDS = 1, 2  # what the first rank orders
 
@@ -34,8 +30,8 @@ class FirstRank:
         The agents of each rank.
     ranks : Ranks
         The ranks.
-    communicator : mpi4py.MPI.Comm
-        Theirs.
+    post : RankPost
+        What carries their messages.
     tally : Tally
         Turns reports into rows.
     observer : Observer
@@ -47,8 +43,6 @@ class FirstRank:
     ----------
     reason : str or None
         Why it ended early.
-    outgoing, incoming : list
-        Messages to and from all others.
     """
 
     def __init__(
@@ -57,7 +51,7 @@ class FirstRank:
         everyone: np.ndarray,
         blocks: list[slice],
         ranks: Ranks,
-        communicator: Comm,
+        post: RankPost,
         tally: Tally,
         observer: Observer,
         rounds: int,
@@ -65,11 +59,10 @@ class FirstRank:
         self._agents, self._everyone, self._own, self._ranks = agents, everyone, blocks[0], ranks
         self._tally, self._observer, self._rounds = tally, observer, rounds
         self._wakes, others = np.zeros(ranks.size, int), range(1, ranks.size)
-        counts = [Incoming(communicator, rank, COUNT, self._wakes[rank : rank + 1]) for rank in others]
-        self._answers = {rank: Incoming(communicator, rank, ANSWER, everyone[blocks[rank]]) for rank in others}
-        self._orders = {rank: Outgoing(communicator, rank, ORDER, np.zeros(1, int)) for rank in others}
-        self.outgoing, self.incoming = [*self._orders.values()], [*counts, *self._answers.values()]
-        self._counts, self._order = counts, 0
+        self._counts = [post.arrivals(rank, self._wakes[rank : rank + 1], COUNT) for rank in others]
+        self._answers = {rank: post.arrivals(rank, everyone[blocks[rank]], ANSWER) for rank in others}
+        self._orders = {rank: post.departures(rank, np.zeros(1, int), ORDER) for rank in others}
+        self._order = 0
         self._untold: set[int] = set()
         self._unanswered: set[int] = set()
         self._asked: float | None = None
@@ -95,8 +88,8 @@ class FirstRank:
             if time.monotonic() - self._asked > seconds:
                 late = ", ".join(self._ranks.names[rank] for rank in sorted(self._unanswered)[:5])
                 raise WorkerError(
-                    f"{late} did not answer the first rank for over {seconds:g} s: raise AsyncMPI(timeout=...) if a wake takes "
-                    "that long"
+                    f"{late} did not answer the first rank for over {seconds:g} s: raise "
+                    f"Async{self._ranks.transport.engine}(timeout=...) if a wake takes that long"
                 )
             return False
         self._asked = None
@@ -136,21 +129,15 @@ class OtherRank:
     ----------
     agents : AgentsOfRank
         The agents of this rank.
-    communicator : mpi4py.MPI.Comm
-        The ranks.
-
-    Attributes
-    ----------
-    outgoing, incoming : list
-        Messages to and from the first rank.
+    post : RankPost
+        What carries messages to and from the first rank.
     """
 
-    def __init__(self, agents: AgentsOfRank, communicator: Comm) -> None:
+    def __init__(self, agents: AgentsOfRank, post: RankPost) -> None:
         self._agents, self._order = agents, np.zeros(1, int)
-        self._count = Outgoing(communicator, 0, COUNT, np.zeros(1, int))
-        self._answer = Outgoing(communicator, 0, ANSWER, np.zeros_like(agents.report))
-        self._orders = Incoming(communicator, 0, ORDER, self._order)
-        self.outgoing, self.incoming = [self._count, self._answer], [self._orders]
+        self._count = post.departures(0, np.zeros(1, int), COUNT)
+        self._answer = post.departures(0, agents.report, ANSWER)
+        self._orders = post.arrivals(0, self._order, ORDER)
 
     def look(self) -> bool:
         """Do what the first rank orders; return whether it says that the run ends."""

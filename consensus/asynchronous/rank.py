@@ -166,11 +166,6 @@ class AgentsOfRank:
         counts = self._blocks.work()
         return np.array([counts[name] for name in WORK])
 
-    @property
-    def boxes(self) -> tuple[list[Any], list[Any]]:
-        """The carriers of mail to other ranks, and from them."""
-        return [box for box, _, _ in self._mail], [*self._letters]
-
 
 def _between(known: np.ndarray, rows: slice) -> slice:
     """Return where the agents ``rows`` are in ``known``, which increases."""

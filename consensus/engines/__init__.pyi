@@ -1,3 +1,4 @@
+from consensus.asynchronous import AsyncTorch as AsyncTorch
 from consensus.engines.base import Engine as Engine
 from consensus.engines.mpi import MPI as MPI
 from consensus.engines.processes import Processes as Processes

@@ -91,7 +91,7 @@ class Torch(RankEngine):
         try:
             import torch.distributed as dist
         except ImportError as error:
-            raise ImportError("the Torch engine needs PyTorch: pip install 'consensus-opt[torch]'") from error
+            raise ImportError(f"the {type(self).__name__} engine needs PyTorch: pip install 'consensus-opt[torch]'") from error
         meeting = max(_MEETING, _checks.number("timeout", timeout, above=0))
         if not dist.is_initialized():
             start, begin = Start.of(init_method, rank, size), time.monotonic()

@@ -88,7 +88,7 @@ def _address(environment: Mapping[str, str], rank: int | None, size: int | None)
     if missing:
         raise ValueError(
             f"the Torch engine finds no other ranks, as the environment has no {', '.join(missing)}: start the script by "
-            "torchrun --nproc-per-node 4 script.py or by srun, or give Torch(init_method='tcp://host:port', rank=..., size=...)"
+            "torchrun --nproc-per-node 4 script.py or by srun, or give init_method='tcp://host:port', rank=... and size=..."
         )
     return "env://"  # not tcp://: torchrun has a server of its own there
 

@@ -75,7 +75,7 @@ class TorchTransport:
         self.me, self.size = dist.get_rank(group), dist.get_world_size(group)
         self._queue, self._sent = _waited(), list[Messages]()
         kinds = [(kind, rank) for kind in (MIXED, COLLECTED) for rank in self._others()]
-        self._coming = {(kind, rank): Ahead(kind, partial(self._receive, rank)) for kind, rank in kinds}
+        self._coming = {(kind, rank): Ahead(kind, partial(self.receive, rank)) for kind, rank in kinds}
         self._going = {(kind, rank): Sizes(kind) for kind, rank in kinds}
         self._notes = {rank: self._listen(rank) for rank in self._others()}
 
@@ -122,6 +122,21 @@ class TorchTransport:
         time.sleep(seconds)
         os._exit(1)  # what started the ranks ends the others; if nothing did, they see the broken connection
 
+    def send(self, rank: int, rows: np.ndarray, tag: int) -> Work:
+        """Begin to send bytes, which must not change until it is over; raise ``LostRank`` if it cannot be."""
+        return self._request(self._dist.isend, rank, rows, tag)
+
+    def receive(self, rank: int, rows: np.ndarray, tag: int) -> Work:
+        """Begin to receive bytes, which must live until it is over; raise ``LostRank`` if none can come any more."""
+        return self._request(self._dist.irecv, rank, rows, tag)
+
+    def wait(self, rank: int, work: Work) -> None:
+        """Wait, for ever if need be, until a message to or from a rank is over; raise ``LostRank`` if it cannot be any more."""
+        try:
+            work.wait(_EVER)
+        except RuntimeError as error:
+            raise LostRank(rank) from error
+
     def _others(self) -> list[int]:
         return [rank for rank in range(self.size) if rank != self.me]
 
@@ -131,7 +146,7 @@ class TorchTransport:
         last: list[Callable[[], None]] = []
         for rank, array in receives:
             rows, coming = array.reshape(-1).view(np.uint8), self._coming.get((kind, rank))
-            work, over = coming.begin(rows) if coming else (self._receive(rank, rows, kind), None)
+            work, over = coming.begin(rows) if coming else (self.receive(rank, rows, kind), None)
             works.append((rank, work))
             kept.append(rows)
             last += [over] if over else []
@@ -139,11 +154,8 @@ class TorchTransport:
             rows, going = array.reshape(-1).view(np.uint8), self._going.get((kind, rank))
             kept.append(rows if rows.flags.writeable else rows.copy())  # a tensor can be written
             tag = going.tag if going and going.fits(rows.size) else kind
-            works.append((rank, self._request(self._dist.isend, rank, kept[-1], tag)))
+            works.append((rank, self.send(rank, kept[-1], tag)))
         return Messages(works, kept, last)
-
-    def _receive(self, rank: int, rows: np.ndarray, tag: int) -> Work:
-        return self._request(self._dist.irecv, rank, rows, tag)
 
     def _request(self, begin: Callable[..., Work], rank: int, rows: np.ndarray, tag: int) -> Work:
         try:

@@ -1,4 +1,4 @@
-"""Under mpiexec: solvers without rounds on ranks, for the tests to look at what comes out.
+"""Under mpiexec or torchrun: solvers without rounds on ranks, for the tests to look at what comes out.
 
 usage: async_ranks.py task folder
 """
@@ -12,14 +12,15 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus.asynchronous import ADPSGD, ASYSONATA, AsyncMPI, OverlapSGP
+from consensus.asynchronous import ADPSGD, ASYSONATA, AsyncMPI, AsyncTorch, OverlapSGP
 from consensus.engines import MPI
 from consensus.solvers import DGD
 from consensus.surrogates import FullLinearization
-from tests.helpers.engine_harness import say
+from tests.helpers.engine_harness import KIND, engine_here, say
 from tests.helpers.unlike_quadratics import GRAPH, OPTIMUM, QUADRATICS, STEPS, B, H
 
 RING = topologies.ring(8)
+Async = {"mpi": AsyncMPI, "torch": AsyncTorch}[os.environ.get(KIND, "mpi")]
 
 
 def changed(gradient):
@@ -33,11 +34,12 @@ def plain(w, rows):
 
 def optimum(_):
     """Two runs in a row, the second with each rank's own rows, as messages of the first may not reach it."""
-    engine, options = AsyncMPI(), {"rounds": 10**6, "tolerance": 1e-10, "record_every": 100, "start": np.ones(5)}
+    engine, options = Async(), {"rounds": 10**6, "tolerance": 1e-10, "record_every": 100, "start": np.ones(5)}
     result = consensus.solve(QUADRATICS, GRAPH, STEPS, engine=engine, **options)
-    own = consensus.solve(QUADRATICS, GRAPH, STEPS, engine=MPI(asynchronous=True), gather=False, **options)
+    again = MPI(asynchronous=True) if Async is AsyncMPI else Async()
+    own = consensus.solve(QUADRATICS, GRAPH, STEPS, engine=again, gather=False, **options)
     same = (result.w.tobytes(), result.reason, result.rounds, *(column.tobytes() for column in result.history.values()))
-    everyone = engine.communicator.gather((same, own.w))
+    everyone = engine.ranks.allgather((same, own.w))
     if engine.root:
         said = {"same": len({theirs for theirs, _ in everyone}), "error": abs(result.w - OPTIMUM).max()}
         said |= {"own": abs(np.concatenate([w for _, w in everyone]) - OPTIMUM).max(), "reason": result.reason}
@@ -52,12 +54,12 @@ def slow(_):
         time.sleep(0.1 * (7 in rows and len(rows) < 8))
         return plain(w, rows)
 
-    result = consensus.solve(changed(gradient), GRAPH, STEPS, rounds=300, record_every=300, engine=AsyncMPI())
+    result = consensus.solve(changed(gradient), GRAPH, STEPS, rounds=300, record_every=300, engine=Async())
     say({name: result.history[name].tolist() for name in ("clock", "wakes", "staleness", "lost")})
 
 
 def refused(folder):
-    engine, said = AsyncMPI(), []
+    engine, said = Async(), []
     own = QUADRATICS.restrict(engine.rows(8))
     attempts = [
         lambda: consensus.solve(QUADRATICS, RING, DGD(0.01), rounds=5, engine=engine),
@@ -66,7 +68,7 @@ def refused(folder):
         lambda: consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=5, engine=engine, checkpoint=folder / "run"),
         lambda: consensus.solve(own, GRAPH, STEPS, rounds=5, engine=engine),
         lambda: consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=5 + engine.rank, engine=engine),
-        lambda: consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=5, engine=MPI()),
+        lambda: consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=5, engine=engine_here()),
         lambda: consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=0, engine=engine),
         lambda: consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=5, engine=engine),
     ]
@@ -75,8 +77,7 @@ def refused(folder):
             said.append(attempt().reason)
         except (TypeError, ValueError) as error:
             said.append(f"{type(error).__name__}: {error}")
-    everyone = engine.communicator.gather(said)
-    say(everyone and list(zip(*everyone, strict=True)))
+    say(list(zip(*engine.ranks.allgather(said), strict=True)))
 
 
 def fails(_):
@@ -89,12 +90,12 @@ def fails(_):
             raise RuntimeError("agent 7 gives up")
         return plain(w, rows)
 
-    consensus.solve(changed(gradient), GRAPH, STEPS, rounds=10**7, record_every=20, engine=AsyncMPI())
+    consensus.solve(changed(gradient), GRAPH, STEPS, rounds=10**7, record_every=20, engine=Async())
     print("never printed")
 
 
 def diverges(_):
-    consensus.solve(QUADRATICS, GRAPH, ASYSONATA(FullLinearization(0.01), 1.0), rounds=10**7, engine=AsyncMPI())
+    consensus.solve(QUADRATICS, GRAPH, ASYSONATA(FullLinearization(0.01), 1.0), rounds=10**7, engine=Async())
     print("never printed")
 
 
@@ -105,7 +106,7 @@ def stops(_):
         time.sleep(60 * (7 in rows and len(rows) < 8 and abs(w - 1).max() > 1e-3))
         return plain(w, rows)
 
-    consensus.solve(changed(gradient), GRAPH, STEPS, rounds=100, start=np.ones(5), engine=AsyncMPI(timeout=1.5))
+    consensus.solve(changed(gradient), GRAPH, STEPS, rounds=100, start=np.ones(5), engine=Async(timeout=1.5))
     print("never printed")
 
 
@@ -116,7 +117,7 @@ def endless(folder):
         if info.round >= 50:
             (folder / "begun").touch()
 
-    consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=10**7, record_every=50, callbacks=[tell], engine=AsyncMPI())
+    consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=10**7, record_every=50, callbacks=[tell], engine=Async())
     print("never printed")
 
 

@@ -5,12 +5,14 @@ import itertools
 import pytest
 
 from consensus.asynchronous.post import ANSWER, COUNT, MAIL, ORDER
+from consensus.asynchronous.torch_ranks import LEAVES, TAKEN
 from consensus.engines.ranks import routes
 from consensus.engines.transport import COLLECTED, MIXED, NOTES, UNEVEN
 
 
 def test_messages_of_different_kinds_have_different_tags():
-    assert len({MIXED, COLLECTED, UNEVEN, NOTES, MAIL, COUNT, ORDER, ANSWER}) == 8
+    mail = MAIL, COUNT, ORDER, ANSWER
+    assert len({MIXED, COLLECTED, UNEVEN, NOTES, LEAVES, *mail, *(kind + TAKEN for kind in mail)}) == 13
 
 
 @pytest.mark.parametrize("hosts", ["a", "ab", "aabb", "aaabbc", "abababa", "aaaab", "abcde", "aaaaaaa"])

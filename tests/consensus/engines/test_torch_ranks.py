@@ -89,7 +89,7 @@ def test_where_ranks_meet(given, variables, start):
 @pytest.mark.parametrize(
     ("given", "variables", "match"),
     [
-        ((), {}, r"no RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: start the script by torchrun .* or by srun, or give Torch\("),
+        ((), {}, r"no RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: start the script by torchrun .* srun, or give init_method="),
         ((), {"RANK": "0", "MASTER_ADDR": "a", "WORLD_SIZE": "2"}, "the environment has no MASTER_PORT: start"),
         ((), TORCHRUN | {"RANK": "3"}, "rank must be below size, the number of ranks, 3; got 3"),
         ((), TORCHRUN | {"WORLD_SIZE": "-3"}, "the environment's WORLD_SIZE must be a whole number >= 1; got '-3'"),

@@ -11,28 +11,32 @@ import pytest
 
 import consensus
 from consensus.engines import MPI
-from tests.helpers.engine_harness import HERE, MPICH, MPIEXEC, environment, mpiexec, wait_for
+from tests.helpers.engine_harness import HERE, KIND, MPICH, MPIEXEC, command, environment, free_port, started, wait_for
 
 SCRIPT = HERE / "async_ranks.py"
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not MPIEXEC.exists(), reason="needs mpiexec")]
+MPI_RANKS = pytest.param("mpi", marks=pytest.mark.skipif(not MPIEXEC.exists(), reason="needs mpiexec"))
+BOTH, MPI_ALONE = (pytest.mark.parametrize("kind", kinds) for kinds in ([MPI_RANKS, "torch"], [MPI_RANKS]))
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+pytestmark = pytest.mark.slow
 
 
-def said(ranks, task, folder):
-    done = mpiexec(ranks, SCRIPT, task, folder)
+def said(ranks, task, folder, kind):
+    done = started(kind, ranks, SCRIPT, task, folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def ended(ranks, task, folder):
-    done = mpiexec(ranks, SCRIPT, task, folder)
+def ended(ranks, task, folder, kind):
+    done = started(kind, ranks, SCRIPT, task, folder)
     assert done.returncode != 0
     assert "never printed" not in done.stdout
     return done.stderr
 
 
+@BOTH
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_ranks_end_at_the_optimum_and_count_what_they_do(ranks, tmp_path):
-    found = said(ranks, "optimum", tmp_path)
+def test_ranks_end_at_the_optimum_and_count_what_they_do(ranks, kind, tmp_path):
+    found = said(ranks, "optimum", tmp_path, kind)
     assert found["same"] == 1  # the result and its history, on all ranks
     assert found["error"] < 1e-9
     assert found["own"] < 1e-9
@@ -51,17 +55,19 @@ def test_ranks_end_at_the_optimum_and_count_what_they_do(ranks, tmp_path):
     np.testing.assert_allclose(history["gradients"], history["wakes"] / 8)
 
 
+@MPI_ALONE
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_a_slow_rank_holds_nobody_up(ranks, tmp_path):
-    history = said(ranks, "slow", tmp_path)
+def test_a_slow_rank_holds_nobody_up(ranks, kind, tmp_path):
+    history = said(ranks, "slow", tmp_path, kind)
     assert history["wakes"][-1] >= 8 * 300
     assert history["clock"][-1] < 0.5 * 300 * 0.1
     assert history["staleness"][-1] > 0.02
     assert history["lost"][-1] > 100  # which it had no time to take
 
 
-def test_what_it_cannot_do_is_refused_on_all_ranks(tmp_path):
-    everyone = said(3, "refused", tmp_path)
+@MPI_ALONE
+def test_what_it_cannot_do_is_refused_on_all_ranks(kind, tmp_path):
+    everyone = said(3, "refused", tmp_path, kind)
     assert [texts for texts in everyone if len(set(texts)) > 1] == []
     rounds, pairs, adds, saved, own, differ, other, nothing, good = (texts[0] for texts in everyone)
     assert rounds == "TypeError: AsyncMPI runs solvers without rounds, and DGD has rounds: give engine='mpi'"
@@ -71,35 +77,38 @@ def test_what_it_cannot_do_is_refused_on_all_ranks(tmp_path):
     assert "AsyncMPI measures all agents on the first rank: give each rank the problem of all agents" in own
     assert "they differ in rounds" in differ
     assert "ASYSONATA wakes without rounds" in other
-    assert "Simulated(), AsyncProcesses() or AsyncMPI()" in other
+    assert "Simulated(), AsyncProcesses(), AsyncMPI() or AsyncTorch()" in other
     assert (nothing, good) == ("all 0 rounds done", "all 5 rounds done")
     with pytest.raises(ValueError, match=r"strict checks the exchanges of rounds: leave it away with asynchronous=True"):
         MPI(strict=True, asynchronous=True)
 
 
-def test_an_error_on_one_rank_ends_all_and_names_it(tmp_path):
-    text = ended(3, "fails", tmp_path)
+@BOTH
+def test_an_error_on_one_rank_ends_all_and_names_it(kind, tmp_path):
+    text = ended(3, "fails", tmp_path, kind)
     assert "RuntimeError: agent 7 gives up" in text
     assert "rank 2 (agents 5 to 7) failed; the job is aborted. The first rank writes the history" in text
-    assert text.count("Traceback") == 1
+    assert kind == "torch" or text.count("Traceback") == 1  # others see the broken connections, or are ended before
     histories = [*tmp_path.glob("history-of-ASYSONATA-until-round-*.csv")]
     assert len(histories) == 1 or MPICH  # which kills the first rank at once
 
 
-def test_divergence_is_an_error(tmp_path):
-    assert "DivergenceError" in ended(2, "diverges", tmp_path)
+@MPI_ALONE
+def test_divergence_is_an_error(kind, tmp_path):
+    assert "DivergenceError" in ended(2, "diverges", tmp_path, kind)
 
 
-def test_a_rank_that_never_answers_is_named(tmp_path):
-    text = ended(2, "stops", tmp_path)
+@MPI_ALONE
+def test_a_rank_that_never_answers_is_named(kind, tmp_path):
+    text = ended(2, "stops", tmp_path, kind)
     assert "WorkerError: rank 1 (agents 4 to 7) did not answer the first rank for over 1.5 s" in text
+    assert "raise AsyncMPI(timeout=...)" in text
     assert "rank 0 (agents 0 to 3) failed; the job is aborted. The history of its" in text
 
 
-def test_ctrl_c_leaves_the_history(tmp_path):
-    command = [MPIEXEC, "-n", "2", sys.executable, SCRIPT, "endless", tmp_path]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    job = subprocess.Popen(command, env=environment(), start_new_session=True, **pipes)
+@MPI_ALONE
+def test_ctrl_c_leaves_the_history(kind, tmp_path):
+    job = subprocess.Popen(command(kind, 2, SCRIPT, "endless", tmp_path), env=environment(), start_new_session=True, **PIPES)
     try:
         wait_for((tmp_path / "begun").exists)
     finally:
@@ -111,3 +120,28 @@ def test_ctrl_c_leaves_the_history(tmp_path):
     history = consensus.History.from_csv(file)
     assert history["round"][-1] >= 50
     assert history["wakes"][-1] >= 8 * 50
+
+
+@pytest.mark.parametrize("killed", [0, 2])
+def test_a_rank_that_dies_is_named_by_the_others_which_end(killed, tmp_path):
+    """Without torchrun, which would end them."""
+    pytest.importorskip("torch")
+    with free_port() as port:
+        shared = {KIND: "torch", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        run = [sys.executable, SCRIPT, "endless", tmp_path]
+        ranks = [subprocess.Popen(run, env=environment(**shared, RANK=str(rank)), **PIPES) for rank in range(3)]
+        try:
+            wait_for((tmp_path / "begun").exists)
+            ranks[killed].kill()
+            said = [rank.communicate(timeout=60) for rank in ranks]
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+    assert [rank.returncode for rank in ranks] == [-signal.SIGKILL if rank == killed else 1 for rank in range(3)]
+    assert "never printed" not in "".join(out for out, _ in said)
+    who = "rank 0 (agents 0 to 1)" if killed == 0 else "rank 2 (agents 5 to 7)"
+    errors = [text for rank, (_, text) in enumerate(said) if rank != killed]
+    assert f"rounds: {who} has ended, or its connection broke" in errors[0]
+    assert all("WorkerError: after " in text for text in errors)
+    assert len([*tmp_path.glob("history-of-ASYSONATA-until-round-*.csv")]) == (killed != 0)  # the first rank writes it
