@@ -4,12 +4,14 @@ import ast
 import io
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 import tokenize
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 import consensus
@@ -103,3 +105,10 @@ def test_one_person_can_hold_it():
     lines = sum(code_lines(MODULES[module]) for module in CORE)
     assert 0.95 * LINES < lines <= LINES
     assert 0.95 * FILES < len(CORE) <= FILES
+
+
+def test_the_map_shows_every_addition():
+    shown = runpy.run_path(str(Path(__file__).parents[1] / "docs/figures/map.py"))
+    plt.close(shown["figure"])
+    names = {name for names, _ in shown["ADDITIONS"] for name in names.split()}
+    assert names == {*ADDITIONS} - {"centralised"}  # an alias

@@ -26,19 +26,23 @@ ADDITIONS = [
     ("asynchronous", "without rounds"),
     ("robust", "Byzantine agents"),
     ("privacy", "noise, secure sums"),
+    ("unlike", "agents of different kinds"),
+    ("aggregative  online", "costs of all, costs that move"),
+    ("methods", "broadcasts, acceleration"),
     ("personal", "models of one's own"),
     ("coupled", "constraints across agents"),
     ("owners", "tables that stay at home"),
-    ("tables", "files, data frames, splits"),
+    ("tables  datasets", "files, data frames, splits"),
     ("streaming", "samples read as needed"),
-    ("federated  servers", "with a server, to compare"),
+    ("centralized", "solve with a server"),
+    ("federated  servers", "clients, parameter servers"),
     ("model_parallel", "one network, many workers"),
     ("estimators", "scikit-learn's interface"),
     ("plotting  costs  cli", "to see, to predict, to type"),
     ("overview  cvxpy_solver", "table of solvers, CVXPY"),
     ("studies", "fair comparisons, tables"),
     ("peers", "organisations, no launcher"),
-    ("testing", "check_solver and kin"),
+    ("testing  worst_cases", "check_solver and kin, PEP"),
 ]
 ROWS = -(-len(ADDITIONS) // 2)
 
@@ -50,8 +54,8 @@ def box(
         (x, y), width, height, boxstyle="round,pad=0,rounding_size=0.06", facecolor=shade, edgecolor="0.25"
     )
     axes.add_patch(patch)
-    axes.text(x + 0.15, y + height * 0.66, text, va="center", family="monospace", fontsize=9.5)
-    axes.text(x + 0.15, y + height * 0.27, note, va="center", fontsize=8.5, color="0.3")
+    axes.text(x + 0.15, y + height * 0.69, text, va="center", family="monospace", fontsize=9.0)
+    axes.text(x + 0.15, y + height * 0.25, note, va="center", fontsize=8.5, color="0.3")
 
 
 figure, axes = plt.subplots(figsize=(10, 5.6), layout="constrained")
@@ -63,7 +67,7 @@ for floor, (names, note) in enumerate(CORE):
     box(axes, 0, 7.1 - floor, 6.9, 0.86, names, "0.92", note)
 for place, (name, note) in enumerate(ADDITIONS):
     column, row = divmod(place, ROWS)
-    height = 7.86 / ROWS
+    height = 8.81 / ROWS
     box(axes, 7.6 + 2.85 * column, 7.96 - height * (row + 1) + 0.1, 2.7, height - 0.12, name, "white", note)
 box(axes, 0, -0.85, 6.9, 0.72, "topologies", "0.8", "graphs, weights, schedules, what theory asks of them")
 axes.annotate(
