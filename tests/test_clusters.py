@@ -83,10 +83,9 @@ def test_the_kubernetes_job_is_indexed_with_a_headless_service():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tasks", [2, 3])
-def test_ranks_that_srun_starts_have_the_bits_of_one_process(tasks, folder):
+def test_ranks_that_srun_starts_have_the_bits_of_one_process(folder):
     pytest.importorskip("torch")
-    job = sbatch("--nodes=1", f"--ntasks-per-node={tasks}", "sbatch-srun.sh")
+    job = sbatch("--nodes=1", "--ntasks-per-node=3", "sbatch-srun.sh")
     said, _ = job.communicate(timeout=120)
     assert job.returncode == 0, said
     assert_bits_of_one_process(folder)

@@ -24,8 +24,7 @@ def start(kind, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", ["SIGTERM", "SIGUSR1"])
-@pytest.mark.parametrize(("kind", "rank"), [("mpi", 1), ("torch", 0)])
+@pytest.mark.parametrize(("kind", "rank", "told"), [("mpi", 1, "SIGUSR1"), ("torch", 0, "SIGTERM")])
 def test_one_rank_that_is_told_to_end_saves_and_ends_all(kind, rank, told, tmp_path):
     job, pids = start(kind, tmp_path)
     os.kill(pids[rank], getattr(signal, told))
