@@ -10,6 +10,7 @@ from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, GradientTracking,
 from consensus.step_sizes import Constant, Diminishing, InverseSqrt
 from consensus.surrogates import FullLinearization
 from tests.helpers.problems import problem
+from tests.helpers.refusals import refusals
 
 RING = topologies.ring(6)
 ODD = [None, 3, "x", [], {}, object(), np.eye(4), type, consensus.History]
@@ -19,11 +20,6 @@ ODD = [None, 3, "x", [], {}, object(), np.eye(4), type, consensus.History]
 def test_what_is_no_network_is_refused(odd):
     with pytest.raises(TypeError, match=r"^network must be a schedule or a networkx graph"):
         consensus.solve(problem(), odd, rounds=1)
-
-
-def test_a_matrix_is_told_from_a_graph():
-    with pytest.raises(TypeError, match=r"topologies\.Static\(matrix\).*topologies\.schedule_from_matrix\(matrix\)"):
-        consensus.solve(problem(), np.eye(6), rounds=1)
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
@@ -49,29 +45,11 @@ def test_what_makes_no_problem_is_refused(name, odd):
         consensus.Problem(**parts | {name: odd})
 
 
-def test_a_class_is_told_from_its_object():
-    with pytest.raises(TypeError, match=r"^solver must be .*; got the class AdaptiveNEXT itself: call it"):
-        consensus.solve(problem(), RING, AdaptiveNEXT, rounds=1)
-    with pytest.raises(TypeError, match=r"^solver must be .*; got the class StepOnly itself$"):
-        consensus.solve(problem(), RING, StepOnly, rounds=1)
-
-
 class StepOnly:
     """An optimiser of another package, which no call makes a solver."""
 
     def step(self):
         return None
-
-
-def test_a_list_of_graphs_is_led_to_periodic():
-    with pytest.raises(TypeError, match=r"^network must be .*; got a list of 2: topologies\.Periodic\(graphs\) takes"):
-        consensus.solve(problem(), [RING, RING], rounds=1)
-
-
-def test_a_loss_of_pytorch_is_led_to_torch_loss():
-    good = problem()
-    with pytest.raises(TypeError, match=r"^loss must be a loss.* TorchLoss\(f\) for PyTorch's f; got"):
-        consensus.Problem(good.model, np.square, good.shards)
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
@@ -95,11 +73,6 @@ class NoVjp:
         return x @ w[:, :, None]
 
     jvp = None
-
-
-def test_a_model_without_vjp_is_refused_by_name():
-    with pytest.raises(TypeError, match=r"^model must be a model, such as .*NoVjp, has no vjp"):
-        consensus.Problem(NoVjp(), consensus.SquaredLoss(), problem().shards)
 
 
 @pytest.mark.parametrize("parameters", [0, -1, 2.5, None, "4"])
@@ -209,12 +182,6 @@ def test_a_losss_arrays_are_named(loss, odd):
         loss.check(odd, 3)
 
 
-def test_a_start_is_drawn_from_a_generator():
-    for odd in (None, 3, "x", type):
-        with pytest.raises(TypeError, match=r"^rng must be a NumPy generator"):
-            consensus.MLP([3, 2, 1]).init(odd)
-
-
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
 @pytest.mark.parametrize(
     "solver", [AdaptiveNEXT(), NEXT(FullLinearization(1.0), 0.1), GradientTracking(0.1), PushPull(0.1)], ids=repr
@@ -224,3 +191,21 @@ def test_states_and_widths_are_those_of_problems(solver, odd):
         solver.init(odd, np.zeros((6, 5)))
     with pytest.raises(TypeError, match=r"^problem must be a problem"):
         solver.width(odd)
+
+
+test_refusals = refusals(
+    (lambda: consensus.solve(problem(), np.eye(6), rounds=1), TypeError,
+     r"topologies\.Static\(matrix\).*topologies\.schedule_from_matrix\(matrix\)"),
+    (lambda: consensus.solve(problem(), RING, AdaptiveNEXT, rounds=1), TypeError,
+     r"^solver must be .*; got the class AdaptiveNEXT itself: call it"),
+    (lambda: consensus.solve(problem(), RING, StepOnly, rounds=1), TypeError,
+     r"^solver must be .*; got the class StepOnly itself$"),
+    (lambda: consensus.solve(problem(), [RING, RING], rounds=1), TypeError,
+     r"^network must be .*; got a list of 2: topologies\.Periodic\(graphs\) takes"),
+    (lambda: consensus.Problem(problem().model, np.square, problem().shards), TypeError,
+     r"^loss must be a loss.* TorchLoss\(f\) for PyTorch's f; got"),
+    (lambda: consensus.Problem(NoVjp(), consensus.SquaredLoss(), problem().shards), TypeError,
+     r"^model must be a model, such as .*NoVjp, has no vjp"),
+    *((lambda odd=odd: consensus.MLP([3, 2, 1]).init(odd), TypeError,
+     r"^rng must be a NumPy generator") for odd in (None, 3, "x", type)),
+)  # fmt: skip

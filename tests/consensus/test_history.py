@@ -9,6 +9,7 @@ import pytest
 
 from consensus.history import History
 from tests.helpers.histories import NUMBERS, ROWS, bits, recorded
+from tests.helpers.refusals import refusals
 
 
 def test_columns_are_arrays_in_the_order_of_the_rows():
@@ -68,11 +69,6 @@ def test_the_order_of_a_rows_keys_does_not_matter():
     assert list(history.last()) == ["round", "objective"]
 
 
-def test_an_unknown_column_is_named_with_those_there_are():
-    with pytest.raises(KeyError, match=r"no column 'gap'; there are round, objective, agent_objective"):
-        recorded()["gap"]
-
-
 def test_a_dictionary_has_all_columns_and_cannot_change_the_record():
     history = recorded()
     columns = dict(history)
@@ -87,12 +83,6 @@ def test_a_dictionary_has_all_columns_and_cannot_change_the_record():
     with pytest.raises(TypeError, match="does not support item assignment"):
         history["gap"] = 0
     assert not any(hasattr(history, name) for name in ("update", "pop", "clear", "setdefault"))
-
-
-@pytest.mark.parametrize("taken", [np.array, pandas.DataFrame])
-def test_its_names_are_not_taken_for_data(taken):
-    with pytest.raises(TypeError, match=r"take history\.to_frame\(\)"):
-        taken(recorded())
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, History.copy, lambda h: pickle.loads(pickle.dumps(h))])
@@ -143,7 +133,9 @@ def test_a_row_of_another_shape_is_refused():
             history.append({"x": value})
 
 
-def test_an_empty_history_has_no_last_row():
-    for act in (History.last, History.drop_last):
-        with pytest.raises(ValueError, match="the history has no rows yet"):
-            act(History())
+test_refusals = refusals(
+    (lambda: recorded()["gap"], KeyError, r"no column 'gap'; there are round, objective, agent_objective"),
+    (lambda: np.array(recorded()), TypeError, r"take history\.to_frame\(\)"),
+    (lambda: pandas.DataFrame(recorded()), TypeError, r"take history\.to_frame\(\)"),
+    *((lambda act=act: act(History()), ValueError, "the history has no rows yet") for act in (History.last, History.drop_last)),
+)

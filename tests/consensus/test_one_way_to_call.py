@@ -13,6 +13,7 @@ from consensus.observe import EarlyStopping
 from consensus.solvers import DGD
 from tests.helpers.engine_harness import assert_same
 from tests.helpers.problems import GRAPH, data, problem
+from tests.helpers.refusals import refusals
 
 TEST = data(samples=13, seed=1)
 NETWORK = topologies.Static(GRAPH)
@@ -93,25 +94,20 @@ def test_a_system_records_as_solve_does():
             served(record=wrong)
 
 
-def test_errors_call_options_as_they_were_given():
-    with pytest.raises(TypeError, match=r"record must be a consensus\.Record, such as Record\(every=10\); got 10"):
-        run(record=10)
-    for options, match in (
-        ({"record": Record(best="loss")}, r"best of record must have a column of the history.*got 'loss'"),
-        ({"keep": "loss"}, r"^keep must have a column"),
-        ({"record": Record(best="test_error")}, r"a test error needs record=consensus\.Record\(test=\(X, y\)\)"),
-        ({"record": Record(samples=10**6)}, r"samples of record does not fit"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            run(**options)
-    for make in (lambda: Record(every=0), lambda: Record(samples=0), lambda: Checkpoint("a", every=0)):
-        with pytest.raises(ValueError, match=r"must be .*got 0"):
-            make()
-    with pytest.raises(TypeError, match="path must be a path"):
-        Checkpoint(3)
-
-
 @pytest.mark.slow
 def test_options_in_objects_on_workers(forked):
     options = {"record": Record(every=3, best="objective", test=TEST), "stop": ["objective <= -1", "round >= 9"]}
     assert_same(run(engine=Processes(2), **options), run(**options))
+
+
+test_refusals = refusals(
+    (lambda: run(record=10), TypeError, r"record must be a consensus\.Record, such as Record\(every=10\); got 10"),
+    (lambda: run(record=Record(best="loss")), ValueError, r"best of record must have a column of the history.*got 'loss'"),
+    (lambda: run(keep="loss"), ValueError, r"^keep must have a column"),
+    (lambda: run(record=Record(best="test_error")), ValueError,
+     r"a test error needs record=consensus\.Record\(test=\(X, y\)\)"),
+    (lambda: run(record=Record(samples=10**6)), ValueError, r"samples of record does not fit"),
+    *((lambda make=make: make(), ValueError,
+     r"must be .*got 0") for make in (lambda: Record(every=0), lambda: Record(samples=0), lambda: Checkpoint("a", every=0))),
+    (lambda: Checkpoint(3), TypeError, "path must be a path"),
+)  # fmt: skip

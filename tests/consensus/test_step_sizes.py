@@ -20,6 +20,7 @@ from consensus.step_sizes import (
     positive_at,
     value_at,
 )
+from tests.helpers.refusals import refusals
 
 RULES = [(0.5, 0.01), (1.0, 0.99), (0.05, 19.0), (3.0, 0.1), (1e-3, 1e-3)]
 
@@ -122,24 +123,6 @@ def test_a_warm_up_rises_along_a_line_to_the_rule_inside():
     assert checked(Warmup(2.0, 4), most=1)(0) == 0.5
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: StepDecay(0.1, 0), ValueError, "every of StepDecay must be a whole number >= 1; got 0"),
-        (lambda: StepDecay(0.1, 3, 1.5), ValueError, "gamma of StepDecay must be .* <= 1; got 1.5"),
-        (lambda: CosineAnnealing(0.1, 2.5), ValueError, "rounds of CosineAnnealing must be a whole number >= 1; got 2.5"),
-        (lambda: CosineAnnealing(0.1, 9, 0.2), ValueError, "final of CosineAnnealing must be .* <= 0.1; got 0.2"),
-        (lambda: CosineAnnealing(0.1, 9, -0.1), ValueError, "final of CosineAnnealing must be .* >= 0 .*; got -0.1"),
-        (lambda: Warmup(0.1, 0), ValueError, "rounds of Warmup must be a whole number >= 1; got 0"),
-        (lambda: Warmup("0.1", 3), TypeError, "rule must be a number or a rule"),
-        (lambda: Warmup(0.1, 3)(-1), ValueError, "round must be a whole number >= 0; got -1"),
-    ],
-)
-def test_bad_schedules_are_named(make, error, match):
-    with pytest.raises(error, match=match):
-        make()
-
-
 @pytest.mark.parametrize("step", [0.1, 1, np.float32(0.5), np.float64(0.1), np.int64(1), Fraction(1, 4)])
 def test_a_number_is_a_float_in_every_round(step):
     assert repr(checked(step)) == repr(float(step)) == repr(value_at(checked(step), 7))
@@ -231,3 +214,15 @@ def test_the_room_has_the_names_that_it_lists_alone():
     """A loop's variable among them was a kind of the command's files."""
     own = {name for name in dir(step_sizes) if isinstance(getattr(step_sizes, name), type)}
     assert own == set(step_sizes.__all__) - {"Rule", "checked", "positive_at", "value_at"}
+
+
+test_refusals = refusals(
+    (lambda: StepDecay(0.1, 0), ValueError, "every of StepDecay must be a whole number >= 1; got 0"),
+    (lambda: StepDecay(0.1, 3, 1.5), ValueError, "gamma of StepDecay must be .* <= 1; got 1.5"),
+    (lambda: CosineAnnealing(0.1, 2.5), ValueError, "rounds of CosineAnnealing must be a whole number >= 1; got 2.5"),
+    (lambda: CosineAnnealing(0.1, 9, 0.2), ValueError, "final of CosineAnnealing must be .* <= 0.1; got 0.2"),
+    (lambda: CosineAnnealing(0.1, 9, -0.1), ValueError, "final of CosineAnnealing must be .* >= 0 .*; got -0.1"),
+    (lambda: Warmup(0.1, 0), ValueError, "rounds of Warmup must be a whole number >= 1; got 0"),
+    (lambda: Warmup("0.1", 3), TypeError, "rule must be a number or a rule"),
+    (lambda: Warmup(0.1, 3)(-1), ValueError, "round must be a whole number >= 0; got -1"),
+)

@@ -14,6 +14,7 @@ import topologies
 from consensus.solvers import DGD
 from consensus.step_sizes import CosineAnnealing, StepDecay, TorchSchedule, Warmup, checked, value_at
 from consensus.testing import check_solver
+from tests.helpers.refusals import refusals
 
 torch = pytest.importorskip("torch")
 from torch.optim import lr_scheduler  # noqa: E402
@@ -130,38 +131,20 @@ def test_a_run_is_resumed_with_it(tmp_path):
         consensus.solve(problem, network, DGD(TorchSchedule("ExponentialLR", 0.05, gamma=0.8)), rounds=9, resume=path)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (
-            lambda: TorchSchedule("ExponentialLR", 0, gamma=0.9),
-            ValueError,
-            "initial of TorchSchedule must be a finite number > 0",
-        ),
-        (lambda: TorchSchedule("ReduceLROnPlateau", 0.1), ValueError, "cannot be ReduceLROnPlateau, which needs measurements"),
-        (lambda: TorchSchedule(lr_scheduler.ReduceLROnPlateau, 0.1), ValueError, "cannot be ReduceLROnPlateau"),
-        (lambda: TorchSchedule("ExponentialLR", 0.1), TypeError, "gamma"),
-        (lambda: TorchSchedule("ExponentialLR", 0.1, gama=1), TypeError, "gama"),
-        (
-            lambda: TorchSchedule(3, 0.1),
-            TypeError,
-            "scheduler of TorchSchedule must be a class of torch.optim.lr_scheduler, .*3",
-        ),
-        (lambda: TorchSchedule(lambda _: 0.1, 0.1), TypeError, "must make a scheduler of PyTorch; it made 0.1"),
-        (lambda: TorchSchedule("StepLR", 0.1, step_size=2)(-1), ValueError, "round must be a whole number >= 0; got -1"),
-        (
-            lambda: TorchSchedule("OneCycleLR", 0.1, max_lr=1, total_steps=5)(9),
-            ValueError,
-            "has no step size for round 6: Tried",
-        ),
-    ],
-)
-def test_what_is_no_schedule_is_rejected(make, error, match):
-    with pytest.raises(error, match=match):
-        make()
-
-
 def test_without_pytorch_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"TorchSchedule needs torch: pip install 'consensus-opt\[torch\]'"):
         TorchSchedule("ExponentialLR", 0.1, gamma=0.5)
+
+
+test_refusals = refusals(
+    (lambda: TorchSchedule("ExponentialLR", 0, gamma=0.9), ValueError, "initial of TorchSchedule must be a finite number > 0"),
+    (lambda: TorchSchedule("ReduceLROnPlateau", 0.1), ValueError, "cannot be ReduceLROnPlateau, which needs measurements"),
+    (lambda: TorchSchedule(lr_scheduler.ReduceLROnPlateau, 0.1), ValueError, "cannot be ReduceLROnPlateau"),
+    (lambda: TorchSchedule("ExponentialLR", 0.1), TypeError, "gamma"),
+    (lambda: TorchSchedule("ExponentialLR", 0.1, gama=1), TypeError, "gama"),
+    (lambda: TorchSchedule(3, 0.1), TypeError, "scheduler of TorchSchedule must be a class of torch.optim.lr_scheduler, .*3"),
+    (lambda: TorchSchedule(lambda _: 0.1, 0.1), TypeError, "must make a scheduler of PyTorch; it made 0.1"),
+    (lambda: TorchSchedule("StepLR", 0.1, step_size=2)(-1), ValueError, "round must be a whole number >= 0; got -1"),
+    (lambda: TorchSchedule("OneCycleLR", 0.1, max_lr=1, total_steps=5)(9), ValueError, "has no step size for round 6: Tried"),
+)

@@ -25,6 +25,7 @@ from consensus.asynchronous.timetable import Timetable
 from consensus.solvers import Needs
 from consensus.surrogates import FullLinearization, PartialLinearization
 from tests.helpers.problems import AGENTS, CIRCLE, problem
+from tests.helpers.refusals import refusals
 from tests.helpers.unlike_quadratics import GRAPH, LATE, QUADRATICS, STEPS, events
 
 CLOCKS = {
@@ -318,20 +319,6 @@ class Drawn:
         return np.full(size, self.value)
 
 
-@pytest.mark.parametrize(
-    ("clock", "fault"),
-    [
-        ({"compute": Drawn(0.0)}, "compute of agent 0 must be finite seconds > 0; drawn were 0 to 0"),
-        ({"compute": Drawn(np.inf)}, "compute of agent 0 must be finite seconds > 0; drawn were inf to inf"),
-        ({"delay": Drawn(np.inf)}, "delay of a message of agent 0 must be finite: give loss= for messages that never arrive"),
-        ({"away": {8: [(1.0, 2.0)]}}, "away has agent 8, and there are 8"),
-    ],
-)
-def test_what_is_drawn_is_checked(clock, fault):
-    with pytest.raises(ValueError, match=fault):
-        run(Simulated(**clock))
-
-
 def test_delays_can_differ_by_arc():
     delay = np.zeros((8, 8))
     delay[0, 1] = 3.0
@@ -342,46 +329,7 @@ def test_delays_can_differ_by_arc():
     assert running.newest[2] == [2, -1]
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("clock", "fault"),
-    [
-        ({"compute": 0.0}, "compute must be > 0; it is 0 for agent 0"),
-        ({"compute": -1.0}, "compute must be .*>= 0.*got -1"),
-        ({"compute": [1.0, 2.0]}, "compute must have an entry for each of the 8 agents; got 2"),
-        ({"compute": (2.0, 1.0)}, "high of compute must be .*>= 2"),
-        ({"compute": scipy.stats.norm()}, "compute must be a distribution of numbers >= 0"),
-        ({"delay": -0.5}, "delay must be .*>= 0.*got -0.5"),
-        ({"delay": np.ones(8)}, r"delay must be an array \(source, target\) of shape \(8, 8\)"),
-        ({"delay": scipy.stats.norm()}, "delay must be a distribution of numbers >= 0"),
-        ({"loss": 1.0}, "loss must be numbers below 1"),
-        ({"loss": (0.1, 0.2)}, "loss must be numbers below 1"),
-        ({"begin": np.inf}, "begin must be"),
-        ({"away": {3: [(1.0, np.inf)]}}, "agent 3 never wakes again after 1"),
-        ({"away": {9: [(1.0, 2.0)]}}, "away has agent 9, and there are 8"),
-        ({"away": {3: [(2.0, 1.0)]}}, "with 0 <= from < to"),
-        ({"seed": -1}, "seed must be"),
-    ],
-)
-def test_settings_that_are_wrong_are_refused_by_name(clock, fault):
-    with pytest.raises(ValueError, match=fault):
-        run(Simulated(**clock))
-
-
-@pytest.mark.parametrize(
-    ("clock", "fault"),
-    [
-        ({"compute": "fast"}, "fast"),
-        ({"compute": {3: 1.0}}, "compute must be a number, a pair"),
-        ({"away": [1, 2]}, "away must be a mapping"),
-        ({"away": {3: [4.0]}}, r"must be pairs \(from, to\)"),
-    ],
-)
-def test_settings_of_another_kind_are_refused(clock, fault):
-    with pytest.raises((TypeError, FileNotFoundError), match=fault):
-        run(Simulated(**clock))
+# Files of times --------------------------------------------------------------------------------------------------------
 
 
 def trace(path, seconds):
@@ -410,3 +358,33 @@ def test_a_file_of_times_may_move(tmp_path):
     moved = (tmp_path / "times.csv").rename(tmp_path / "moved.csv")
     moved = Simulated(moved, (0.0, 3.0))
     np.testing.assert_array_equal(run(moved, 20, resume=tmp_path / "run").w, run(moved, 20).w)
+
+
+test_refusals = refusals(
+    (lambda: run(Simulated(compute=Drawn(0.0))), ValueError,
+     "compute of agent 0 must be finite seconds > 0; drawn were 0 to 0"),
+    (lambda: run(Simulated(compute=Drawn(np.inf))), ValueError,
+     "compute of agent 0 must be finite seconds > 0; drawn were inf to inf"),
+    (lambda: run(Simulated(delay=Drawn(np.inf))), ValueError,
+     "delay of a message of agent 0 must be finite: give loss= for messages that never arrive"),
+    (lambda: run(Simulated(away={8: [(1.0, 2.0)]})), ValueError, "away has agent 8, and there are 8"),
+    (lambda: run(Simulated(compute=0.0)), ValueError, "compute must be > 0; it is 0 for agent 0"),
+    (lambda: run(Simulated(compute=-1.0)), ValueError, "compute must be .*>= 0.*got -1"),
+    (lambda: run(Simulated(compute=[1.0, 2.0])), ValueError, "compute must have an entry for each of the 8 agents; got 2"),
+    (lambda: run(Simulated(compute=(2.0, 1.0))), ValueError, "high of compute must be .*>= 2"),
+    (lambda: run(Simulated(compute=scipy.stats.norm())), ValueError, "compute must be a distribution of numbers >= 0"),
+    (lambda: run(Simulated(delay=-0.5)), ValueError, "delay must be .*>= 0.*got -0.5"),
+    (lambda: run(Simulated(delay=np.ones(8))), ValueError, r"delay must be an array \(source, target\) of shape \(8, 8\)"),
+    (lambda: run(Simulated(delay=scipy.stats.norm())), ValueError, "delay must be a distribution of numbers >= 0"),
+    (lambda: run(Simulated(loss=1.0)), ValueError, "loss must be numbers below 1"),
+    (lambda: run(Simulated(loss=(0.1, 0.2))), ValueError, "loss must be numbers below 1"),
+    (lambda: run(Simulated(begin=np.inf)), ValueError, "begin must be"),
+    (lambda: run(Simulated(away={3: [(1.0, np.inf)]})), ValueError, "agent 3 never wakes again after 1"),
+    (lambda: run(Simulated(away={9: [(1.0, 2.0)]})), ValueError, "away has agent 9, and there are 8"),
+    (lambda: run(Simulated(away={3: [(2.0, 1.0)]})), ValueError, "with 0 <= from < to"),
+    (lambda: run(Simulated(seed=-1)), ValueError, "seed must be"),
+    (lambda: run(Simulated(compute="fast")), (TypeError, FileNotFoundError), "fast"),
+    (lambda: run(Simulated(compute={3: 1.0})), (TypeError, FileNotFoundError), "compute must be a number, a pair"),
+    (lambda: run(Simulated(away=[1, 2])), (TypeError, FileNotFoundError), "away must be a mapping"),
+    (lambda: run(Simulated(away={3: [4.0]})), (TypeError, FileNotFoundError), r"must be pairs \(from, to\)"),
+)  # fmt: skip

@@ -5,6 +5,7 @@ import pytest
 
 from consensus.communication.packed import from_bytes, to_bytes
 from consensus.compression import Drawn, Factors, Halves, Quantized, Sparse, Whole
+from tests.helpers.refusals import refusals
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((5, 13))
@@ -150,36 +151,22 @@ def test_a_row_that_diverged_unpacks_to_nan_and_leaves_others_alone(bad):
 ONE, BYTES = np.zeros((5, 1), np.int16), np.zeros((5, 7), np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: Sparse.largest(ROWS, 0), ValueError, "k must be a whole number >= 1; got 0"),
-        (lambda: Sparse.largest(ROWS[0], 2), ValueError, r"rows must have shape \(agents, P\); got \(13,\)"),
-        (lambda: Sparse(ROWS, np.zeros((5, 13), int), 13), TypeError, "indices of Sparse must be an array of int32"),
-        (lambda: Sparse(ROWS, np.zeros((5, 12), np.int32), 13), ValueError, r"one shape.*\(5, 13\) and \(5, 12\)"),
-        (lambda: Sparse(ROWS, np.full((5, 13), 13, np.int32), 13), ValueError, r"in -1 \.\. 12; got 13 \.\. 13"),
-        (lambda: Quantized.nearest(ROWS, 1), ValueError, "bits must be a whole number >= 2; got 1"),
-        (lambda: Quantized.nearest(ROWS, 17), ValueError, "bits must be.*<= 16; got 17"),
-        (lambda: Quantized.nearest(ROWS[0], 4), ValueError, r"rows must have shape \(agents, P\); got \(13,\)"),
-        (lambda: Quantized(ROWS, ROWS[:, :1], 13, 4), TypeError, "codes of Quantized must be an array of uint8"),
-        (
-            lambda: Quantized(BYTES, ROWS, 13, 4),
-            ValueError,
-            r"\(agents, 7\) and .* 13 columns of 4 bits; .*\(5, 7\) and \(5, 13",
-        ),
-        (lambda: Halves(ROWS, ONE, float), TypeError, "values of Halves must be an array of float16"),
-        (
-            lambda: Halves(ROWS.astype(np.float16), ONE.repeat(2, 1), float),
-            ValueError,
-            r"\(agents, 1\); .*\(5, 13\) and \(5, 2",
-        ),
-        (lambda: Drawn.some(ROWS, 14, SENDERS, 0, 0), ValueError, "k must be a whole number >= 1 and <= 13; got 14"),
-        (lambda: Drawn.some(ROWS, 2, SENDERS[:3], 0, 0), ValueError, r"shapes \(agents, k\).*got \(5, 2\) and \(3, 1\)"),
-        (lambda: Drawn(ROWS, SENDERS[:, None], 13, 0, 0), TypeError, "senders of Drawn must be an array of int32"),
-        (lambda: Factors(ROWS, ((1, 4, 3),), 1, 13), ValueError, r"must have shape \(agents, 8\).*got \(5, 13\)"),
-        (lambda: Whole(ROWS[0]), ValueError, r"rows of Whole must have shape \(agents, P\); got \(13,\)"),
-    ],
+test_refusals = refusals(
+    (lambda: Sparse.largest(ROWS, 0), ValueError, "k must be a whole number >= 1; got 0"),
+    (lambda: Sparse.largest(ROWS[0], 2), ValueError, r"rows must have shape \(agents, P\); got \(13,\)"),
+    (lambda: Sparse(ROWS, np.zeros((5, 13), int), 13), TypeError, "indices of Sparse must be an array of int32"),
+    (lambda: Sparse(ROWS, np.zeros((5, 12), np.int32), 13), ValueError, r"one shape.*\(5, 13\) and \(5, 12\)"),
+    (lambda: Sparse(ROWS, np.full((5, 13), 13, np.int32), 13), ValueError, r"in -1 \.\. 12; got 13 \.\. 13"),
+    (lambda: Quantized.nearest(ROWS, 1), ValueError, "bits must be a whole number >= 2; got 1"),
+    (lambda: Quantized.nearest(ROWS, 17), ValueError, "bits must be.*<= 16; got 17"),
+    (lambda: Quantized.nearest(ROWS[0], 4), ValueError, r"rows must have shape \(agents, P\); got \(13,\)"),
+    (lambda: Quantized(ROWS, ROWS[:, :1], 13, 4), TypeError, "codes of Quantized must be an array of uint8"),
+    (lambda: Quantized(BYTES, ROWS, 13, 4), ValueError, r"\(agents, 7\) and .* 13 columns of 4 bits; .*\(5, 7\) and \(5, 13"),
+    (lambda: Halves(ROWS, ONE, float), TypeError, "values of Halves must be an array of float16"),
+    (lambda: Halves(ROWS.astype(np.float16), ONE.repeat(2, 1), float), ValueError, r"\(agents, 1\); .*\(5, 13\) and \(5, 2"),
+    (lambda: Drawn.some(ROWS, 14, SENDERS, 0, 0), ValueError, "k must be a whole number >= 1 and <= 13; got 14"),
+    (lambda: Drawn.some(ROWS, 2, SENDERS[:3], 0, 0), ValueError, r"shapes \(agents, k\).*got \(5, 2\) and \(3, 1\)"),
+    (lambda: Drawn(ROWS, SENDERS[:, None], 13, 0, 0), TypeError, "senders of Drawn must be an array of int32"),
+    (lambda: Factors(ROWS, ((1, 4, 3),), 1, 13), ValueError, r"must have shape \(agents, 8\).*got \(5, 13\)"),
+    (lambda: Whole(ROWS[0]), ValueError, r"rows of Whole must have shape \(agents, P\); got \(13,\)"),
 )
-def test_arrays_that_do_not_belong_together_are_rejected(make, error, match):
-    with pytest.raises(error, match=match):
-        make()

@@ -9,6 +9,7 @@ from consensus.communication.runs import packed_bytes
 from consensus.compression import Runs
 from consensus.compression.packing import pack, unpack
 from consensus.engines import StackedNetwork
+from tests.helpers.refusals import refusals
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
@@ -131,21 +132,15 @@ def test_no_columns_cost_their_units_and_no_rows_are_no_rows():
 CODES, UNIT = np.zeros((3, 4), np.int64), np.ones((3, 2))
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: Runs(CODES.astype(np.int32), UNIT), TypeError, "codes of Runs must be an array of int64; got"),
-        (lambda: Runs(CODES, UNIT[:2]), ValueError, r"codes and unit of Runs.*\(3, 4\) and \(2, 2\)"),
-        (lambda: Runs(CODES, UNIT[:, 0]), ValueError, r"\(3, 4\) and \(3,\)"),
-        (lambda: Runs(CODES, np.ones((3, 3))), ValueError, r"P a multiple of parts; got \(3, 4\) and \(3, 3\)"),
-        (lambda: Runs(CODES, np.ones((3, 0))), ValueError, r"\(3, 4\) and \(3, 0\)"),
-        (lambda: Runs(CODES, -3 * UNIT), ValueError, r"unit of Runs must hold positive numbers; got -3\.0"),
-        (lambda: Runs(CODES, 0 * UNIT), ValueError, r"positive numbers; got 0\.0"),
-        (lambda: Runs.nearest(CODES[0], UNIT), ValueError, r"rows and unit of Runs.*\(4,\) and \(3, 2\)"),
-        (lambda: Runs.nearest(CODES, -UNIT), ValueError, r"positive numbers; got -1\.0"),
-        (lambda: Runs.nearest("rows", UNIT), TypeError, "rows must be an array"),
-    ],
+test_refusals = refusals(
+    (lambda: Runs(CODES.astype(np.int32), UNIT), TypeError, "codes of Runs must be an array of int64; got"),
+    (lambda: Runs(CODES, UNIT[:2]), ValueError, r"codes and unit of Runs.*\(3, 4\) and \(2, 2\)"),
+    (lambda: Runs(CODES, UNIT[:, 0]), ValueError, r"\(3, 4\) and \(3,\)"),
+    (lambda: Runs(CODES, np.ones((3, 3))), ValueError, r"P a multiple of parts; got \(3, 4\) and \(3, 3\)"),
+    (lambda: Runs(CODES, np.ones((3, 0))), ValueError, r"\(3, 4\) and \(3, 0\)"),
+    (lambda: Runs(CODES, -3 * UNIT), ValueError, r"unit of Runs must hold positive numbers; got -3\.0"),
+    (lambda: Runs(CODES, 0 * UNIT), ValueError, r"positive numbers; got 0\.0"),
+    (lambda: Runs.nearest(CODES[0], UNIT), ValueError, r"rows and unit of Runs.*\(4,\) and \(3, 2\)"),
+    (lambda: Runs.nearest(CODES, -UNIT), ValueError, r"positive numbers; got -1\.0"),
+    (lambda: Runs.nearest("rows", UNIT), TypeError, "rows must be an array"),
 )
-def test_arrays_that_do_not_belong_together_are_rejected(make, error, match):
-    with pytest.raises(error, match=match):
-        make()

@@ -13,6 +13,7 @@ from consensus.data import LazyShards
 from consensus.problems import LazyProblem
 from consensus.streaming.mapped import Rows
 from consensus.streaming.sent import dumps
+from tests.helpers.refusals import refusals
 
 X, Y = np.arange(24.0).reshape(8, 3), np.arange(8)
 
@@ -95,41 +96,6 @@ def test_workers_open_their_own_datasets_alone(tmp_path):
     w = np.ones((2, 4))
     np.testing.assert_array_equal(block.gradient(w), problem.gradient(np.ones((3, 4)))[[2, 0]])
     assert isinstance(first.opened().X.array.base, np.memmap)
-
-
-@pytest.mark.parametrize(
-    ("datasets", "kind", "message"),
-    [
-        (
-            [Stream()],
-            TypeError,
-            r"^datasets\[0\] must have __len__ and .*Stream.*: an IterableDataset has to be stored",
-        ),
-        ([(X, Y), iter([])], TypeError, r"^datasets\[1\] must have __len__"),
-        ([(X, Y[:3])], ValueError, r"^datasets\[0\] must be a pair \(X, y\) .* shapes \(8, 3\) and \(3,\)"),
-        ([(X, Y), Items([])], ValueError, r"^datasets must have a sample for every agent; datasets\[1\] is empty"),
-        ([], TypeError, r"^datasets must be a list of datasets, one per agent; got \[\]"),
-        (3, TypeError, "^datasets must be a list of datasets"),
-    ],
-)
-def test_datasets_that_do_not_fit_are_refused(datasets, kind, message):
-    with pytest.raises(kind, match=message):
-        LazyShards.from_list(datasets)
-
-
-@pytest.mark.parametrize(
-    ("indices", "kind", "message"),
-    [
-        ([[0], [1, 8]], ValueError, r"^indices\[1\] must be at least one of the samples 0 .. 7; got 1 .. 8"),
-        ([[0], [-2]], ValueError, r"^indices\[1\] must be at least one of the samples 0 .. 7; got -2 .. -2"),
-        ([[-1, -1]], ValueError, r"^indices\[0\] .* got none"),
-        ([[0.5]], TypeError, r"^indices\[0\] must be a sequence of whole numbers"),
-        ([], ValueError, "^indices must have the samples of each agent; got none"),
-    ],
-)
-def test_indices_that_do_not_fit_are_refused(indices, kind, message):
-    with pytest.raises(kind, match=message):
-        LazyShards.split((X, Y), indices)
 
 
 @pytest.mark.parametrize(
@@ -228,3 +194,23 @@ def test_five_gigabytes_are_read_in_two(tmp_path):
     assert found["gigabytes"] < 2
     assert found["objective"][0] == pytest.approx(np.log(2), rel=2e-5)  # of all samples at zero, in float32
     assert found["epochs"][1] == pytest.approx(9 * 256 * agents / rows, rel=1e-12)
+
+
+test_refusals = refusals(
+    (lambda: LazyShards.from_list([Stream()]), TypeError,
+     r"^datasets\[0\] must have __len__ and .*Stream.*: an IterableDataset has to be stored"),
+    (lambda: LazyShards.from_list([(X, Y), iter([])]), TypeError, r"^datasets\[1\] must have __len__"),
+    (lambda: LazyShards.from_list([(X, Y[:3])]), ValueError,
+     r"^datasets\[0\] must be a pair \(X, y\) .* shapes \(8, 3\) and \(3,\)"),
+    (lambda: LazyShards.from_list([(X, Y), Items([])]), ValueError,
+     r"^datasets must have a sample for every agent; datasets\[1\] is empty"),
+    (lambda: LazyShards.from_list([]), TypeError, r"^datasets must be a list of datasets, one per agent; got \[\]"),
+    (lambda: LazyShards.from_list(3), TypeError, "^datasets must be a list of datasets"),
+    (lambda: LazyShards.split((X, Y), [[0], [1, 8]]), ValueError,
+     r"^indices\[1\] must be at least one of the samples 0 .. 7; got 1 .. 8"),
+    (lambda: LazyShards.split((X, Y), [[0], [-2]]), ValueError,
+     r"^indices\[1\] must be at least one of the samples 0 .. 7; got -2 .. -2"),
+    (lambda: LazyShards.split((X, Y), [[-1, -1]]), ValueError, r"^indices\[0\] .* got none"),
+    (lambda: LazyShards.split((X, Y), [[0.5]]), TypeError, r"^indices\[0\] must be a sequence of whole numbers"),
+    (lambda: LazyShards.split((X, Y), []), ValueError, "^indices must have the samples of each agent; got none"),
+)  # fmt: skip

@@ -30,6 +30,7 @@ from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from tests.helpers.every_solver import OTHERWISE, SOLVERS
 from tests.helpers.owners_on_threads import OnThreads, on_ranks
 from tests.helpers.ranks_on_threads import together
+from tests.helpers.refusals import refusals
 from tests.helpers.turns import with_slow
 
 RNG = np.random.default_rng(0)
@@ -234,42 +235,6 @@ def test_predictors_are_saved_and_predict_from_any_format(tmp_path):
     assert_allclose(again.predict(X), predictor.predict(D), rtol=1e-12)
     with pytest.raises(ValueError, match=r"data must have shape \(samples, 9\)"):
         again.predict(X.tocsr()[:, :5])
-
-
-@pytest.mark.parametrize(
-    ("call", "kind", "message"),
-    [
-        (
-            lambda: consensus.Problem(consensus.MLP([9, 3, 1]), consensus.SquaredLoss(), problem(X).shards),
-            TypeError,
-            "takes dense",
-        ),
-        (lambda: LazyShards.from_list([(X.tocsr(), Y)]), TypeError, "toarray"),
-        (
-            lambda: consensus.solve(problem(X), RING, NEXT(Blocks(PartialLinearization(1.0), 2), 0.2), rounds=1),
-            TypeError,
-            "unsplit",
-        ),
-        (
-            lambda: consensus.solve(problem(X), RING, NEXT(PartialLinearization(1.0), 0.2, Exact("dual")), rounds=1),
-            TypeError,
-            "'auto'",
-        ),
-        (
-            lambda: consensus.solve(problem(X), RING, NEXT(PartialLinearization(1.0), 0.2, CVXPYSolver()), rounds=1),
-            TypeError,
-            "Exact",
-        ),
-        (lambda: consensus.Shards.from_list([(X.tocsr()[:9], Y[:9]), (D[9:], Y[9:])]), TypeError, "of all agents"),
-        (lambda: consensus.partition(X.tocsr() * np.inf, Y, agents=4), ValueError, r"X\[\d+, \d+\] is -?(inf|nan)"),
-        (lambda: consensus.partition(X.tocsr() * 1j, Y, agents=4), ValueError, "real numbers"),
-        (lambda: consensus.partition(X, Y[:5], agents=4), ValueError, "X has 60 rows"),
-        (lambda: consensus.Linear(9).predict(np.zeros(10), X.tocsr()[:, :4]), ValueError, r"\(samples, 9\)"),
-    ],
-)
-def test_what_does_not_go_is_refused_with_a_remedy(call, kind, message):
-    with pytest.raises(kind, match=message):
-        call()
 
 
 def test_models_that_need_dense_features_take_what_the_message_says():
@@ -535,3 +500,20 @@ def test_clipped_gradients_are_those_of_dense_features(loss, batch):
         solver = Private(DGD(0.1, batch=batch), clip=0.2, noise=0.1)
         runs.append(consensus.solve(problem(features, loss), RING, solver, rounds=3).w)
     close(runs[0], runs[1])
+
+
+test_refusals = refusals(
+    (lambda: consensus.Problem(consensus.MLP([9, 3, 1]), consensus.SquaredLoss(), problem(X).shards), TypeError, "takes dense"),
+    (lambda: LazyShards.from_list([(X.tocsr(), Y)]), TypeError, "toarray"),
+    (lambda: consensus.solve(problem(X), RING, NEXT(Blocks(PartialLinearization(1.0), 2), 0.2), rounds=1), TypeError,
+     "unsplit"),
+    (lambda: consensus.solve(problem(X), RING, NEXT(PartialLinearization(1.0), 0.2, Exact("dual")), rounds=1), TypeError,
+     "'auto'"),
+    (lambda: consensus.solve(problem(X), RING, NEXT(PartialLinearization(1.0), 0.2, CVXPYSolver()), rounds=1), TypeError,
+     "Exact"),
+    (lambda: consensus.Shards.from_list([(X.tocsr()[:9], Y[:9]), (D[9:], Y[9:])]), TypeError, "of all agents"),
+    (lambda: consensus.partition(X.tocsr() * np.inf, Y, agents=4), ValueError, r"X\[\d+, \d+\] is -?(inf|nan)"),
+    (lambda: consensus.partition(X.tocsr() * 1j, Y, agents=4), ValueError, "real numbers"),
+    (lambda: consensus.partition(X, Y[:5], agents=4), ValueError, "X has 60 rows"),
+    (lambda: consensus.Linear(9).predict(np.zeros(10), X.tocsr()[:, :4]), ValueError, r"\(samples, 9\)"),
+)  # fmt: skip

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import topologies
 from consensus.estimators import NetworkClassifier, NetworkPoissonRegressor, NetworkRegressor
 from consensus.solvers import GradientTracking, ProxGT, WangElia
+from tests.helpers.refusals import refusals
 from tests.helpers.turns import in_turn
 
 X, Y = datasets.load_diabetes(return_X_y=True)
@@ -215,30 +216,6 @@ def test_bad_settings_are_refused_when_fitted(settings, error, words):
         NetworkRegressor(**LINEAR | settings).fit(X, Y)
 
 
-def test_bad_data_are_refused_as_scikit_learn_does():
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
-        NetworkRegressor(**LINEAR).fit(sp.csr_array(X), Y)
-    with pytest.raises(TypeError, match="X must be an array; got <object"):
-        NetworkClassifier(**LINEAR).fit(object(), MALIGN)
-    with pytest.raises(ValueError, match=r"X must hold real numbers; not so its columns 'kind' \('x'\)"):
-        NetworkRegressor(**LINEAR).fit(pd.DataFrame({"age": [1, 2], "kind": ["x", "y"]}), [0, 1])
-    with pytest.raises(ValueError, match="y must hold real numbers"):
-        NetworkRegressor(**LINEAR).fit(X, ["cat"] * N)
-    with pytest.raises(ValueError, match="at least 2 classes in the data, but the data contains only one class: 'cat'"):
-        NetworkClassifier(**LINEAR).fit(X, ["cat"] * N)
-    with pytest.raises(ValueError, match="contains NaN"):
-        NetworkRegressor(**LINEAR).fit(np.where(X > 0.1, np.nan, X), Y)
-    with pytest.raises(ValueError, match=r"groups must be as many as the network has agents, 5; got 2"):
-        NetworkRegressor(**LINEAR | {"network": topologies.ring(5)}).fit(X, Y, groups=np.arange(N) % 2)
-    with pytest.raises(ValueError, match=r"groups must have shape \(442,\)"):
-        NetworkRegressor(**LINEAR).fit(X, Y, groups=[1, 2])
-
-
-def test_a_complex_number_is_no_array():
-    with pytest.raises(TypeError, match="X must be an array; got 2j"):
-        NetworkClassifier().fit(2j, np.zeros(3))
-
-
 @pytest.mark.parametrize("order", [["age", "town"], ["town", "age"]])
 def test_categories_are_those_of_scikit_learns_encoder(order):
     rng = np.random.default_rng(4)
@@ -300,3 +277,19 @@ def test_numbers_of_other_kinds_are_refused_and_their_remedies_work(kind, X, mes
     if kind is not NetworkClassifier:
         with pytest.raises(ValueError, match="y must hold real numbers"):
             estimator.fit(remedy(X), 1j * y)
+
+
+test_refusals = refusals(
+    (lambda: NetworkRegressor(**LINEAR).fit(sp.csr_array(X), Y), TypeError, r"[Ss]parse"),
+    (lambda: NetworkClassifier(**LINEAR).fit(object(), MALIGN), TypeError, "X must be an array; got <object"),
+    (lambda: NetworkRegressor(**LINEAR).fit(pd.DataFrame({"age": [1, 2], "kind": ["x", "y"]}), [0, 1]), ValueError,
+     r"X must hold real numbers; not so its columns 'kind' \('x'\)"),
+    (lambda: NetworkRegressor(**LINEAR).fit(X, ["cat"] * N), ValueError, "y must hold real numbers"),
+    (lambda: NetworkClassifier(**LINEAR).fit(X, ["cat"] * N), ValueError,
+     "at least 2 classes in the data, but the data contains only one class: 'cat'"),
+    (lambda: NetworkRegressor(**LINEAR).fit(np.where(X > 0.1, np.nan, X), Y), ValueError, "contains NaN"),
+    (lambda: NetworkRegressor(**LINEAR | {"network": topologies.ring(5)}).fit(X, Y, groups=np.arange(N) % 2), ValueError,
+     r"groups must be as many as the network has agents, 5; got 2"),
+    (lambda: NetworkRegressor(**LINEAR).fit(X, Y, groups=[1, 2]), ValueError, r"groups must have shape \(442,\)"),
+    (lambda: NetworkClassifier().fit(2j, np.zeros(3)), TypeError, "X must be an array; got 2j"),
+)  # fmt: skip

@@ -13,6 +13,7 @@ from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Bal
 from consensus.solvers import NEXT
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from tests.helpers.local_problems import TAU, TIGHT, centre, local_problem, minimisers
+from tests.helpers.refusals import refusals
 
 PARTIAL, FULL = PartialLinearization(TAU), FullLinearization(TAU)
 
@@ -110,25 +111,6 @@ def test_misfits_are_refused_before_any_work(case):
         assert word in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: Exact("lu"), ValueError, "linear must be one of 'auto', 'primal', 'dual', 'iterative'; got 'lu'"),
-        (lambda: Exact(iterations=0), ValueError, "iterations must be a whole number >= 1; got 0"),
-        (lambda: CVXPYSolver(solver="NEWTON"), ValueError, "one that CVXPY has, .*CLARABEL.*; got 'NEWTON'"),
-        (lambda: CVXPYSolver([1]), TypeError, r"constraints must be a function.*got \[1\]"),
-        (lambda: Blocks(FULL, 0), ValueError, "count must be a whole number >= 1; got 0"),
-        (lambda: Blocks(Blocks(FULL, 2), 2), TypeError, "not yet split.*got Blocks"),
-        (lambda: Blocks(1.0, 2), TypeError, "surrogate must be one.*got 1.0"),
-        (lambda: NEXT(PARTIAL, 0.5, "exact"), TypeError, "local must be a local solver.*'exact'"),
-        (lambda: NEXT(PARTIAL, 0.5, tolerance=1.0), ValueError, "tolerance must be a finite number > 0 and < 1"),
-    ],
-)
-def test_bad_settings(make, error, match):
-    with pytest.raises(error, match=match):
-        make()
-
-
 def test_what_a_surrogate_does_not_use_may_be_missing():
     p = local_problem("squared", OwnL1(0.1), OwnModel())
     expected = minimisers(local_problem("squared", L1(0.1)), FULL).w
@@ -213,3 +195,16 @@ def test_stationarity_knows_the_constraints():
     np.testing.assert_allclose(result.mean, v.value, atol=1e-4)
     assert result.history["stationarity"][-1] < 1e-6 < 0.1 < result.history["stationarity"][0]
     assert p.stationarity(result.mean) > 0.5
+
+
+test_refusals = refusals(
+    (lambda: Exact("lu"), ValueError, "linear must be one of 'auto', 'primal', 'dual', 'iterative'; got 'lu'"),
+    (lambda: Exact(iterations=0), ValueError, "iterations must be a whole number >= 1; got 0"),
+    (lambda: CVXPYSolver(solver="NEWTON"), ValueError, "one that CVXPY has, .*CLARABEL.*; got 'NEWTON'"),
+    (lambda: CVXPYSolver([1]), TypeError, r"constraints must be a function.*got \[1\]"),
+    (lambda: Blocks(FULL, 0), ValueError, "count must be a whole number >= 1; got 0"),
+    (lambda: Blocks(Blocks(FULL, 2), 2), TypeError, "not yet split.*got Blocks"),
+    (lambda: Blocks(1.0, 2), TypeError, "surrogate must be one.*got 1.0"),
+    (lambda: NEXT(PARTIAL, 0.5, "exact"), TypeError, "local must be a local solver.*'exact'"),
+    (lambda: NEXT(PARTIAL, 0.5, tolerance=1.0), ValueError, "tolerance must be a finite number > 0 and < 1"),
+)

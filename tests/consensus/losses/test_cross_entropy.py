@@ -13,6 +13,7 @@ from consensus.local import CVXPYSolver
 from consensus.solvers import NEXT, AdaptiveNEXT
 from consensus.surrogates import FullLinearization, PartialLinearization
 from consensus.testing import check_loss
+from tests.helpers.refusals import refusals
 from tests.helpers.turns import in_turn
 
 torch = pytest.importorskip("torch")
@@ -164,38 +165,6 @@ def test_its_text_makes_it_again(options):
     assert hash(loss) == hash(CrossEntropy(**options))
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"weight": [1.0, -1.0]}, r"weight of CrossEntropy must be finite numbers >= 0, one for each class and not all 0; got"),
-        ({"weight": [0.0, 0.0]}, r"not all 0; got \[0.0, 0.0\]"),
-        ({"weight": 2.0}, r"weight of CrossEntropy must be"),
-        ({"weight": [1.0, np.nan]}, r"weight of CrossEntropy must be"),
-        ({"label_smoothing": 1.5}, r"label_smoothing must be a finite number >= 0 and <= 1; got 1.5"),
-        ({"ignore_index": 1.5}, r"ignore_index must be a whole number, or None; got 1.5"),
-        ({"ignore_index": True}, r"ignore_index must be a whole number, or None; got True"),
-    ],
-)
-def test_settings_out_of_range_are_named(settings, words):
-    with pytest.raises(ValueError, match=words):
-        CrossEntropy(**settings)
-
-
-@pytest.mark.parametrize(
-    ("loss", "targets", "outputs", "words"),
-    [
-        (CrossEntropy(ignore_index=-1), [[0], [-1], [5]], 3, r"or ignore_index=-1; .* is none is 5, of sample 2"),
-        (CrossEntropy(), [[0], [1], [0.25]], 3, r"the first that is none is 0.25, of sample 2"),
-        (CrossEntropy(weight=[1.0, 2.0]), [[0], [1]], 3, r"must have a number for each of 3 classes; got 2"),
-        (CrossEntropy(), np.zeros((4, 2)), 5, r"T labels per sample need T times K outputs, and the model has 5"),
-        (CrossEntropy(), [[0, 1], [2, 3]], 6, r"integer classes 0 .. K - 1 .* is none is 3, of sample 1"),
-    ],
-)
-def test_wrong_labels_are_named(loss, targets, outputs, words):
-    with pytest.raises(ValueError, match=words):
-        loss.check(np.asarray(targets), outputs)
-
-
 def test_the_mean_needs_the_labels_of_all_agents():
     shards = consensus.partition(np.eye(4), [0, 1, 1, 0], agents=2)
     for loss in (CrossEntropy(), CrossEntropy(label_smoothing=0.1)):
@@ -206,3 +175,25 @@ def test_the_mean_needs_the_labels_of_all_agents():
     consensus.Problem(consensus.Linear(4, 2), loss, shards.restrict([0]), reduction="sum")
     with pytest.raises(ValueError, match=r"samples must have labels that count with CrossEntropy\(ignore_index=0\)"):
         consensus.Problem(consensus.Linear(4, 2), CrossEntropy(ignore_index=0), consensus.partition(np.eye(4), [0] * 4, 2))
+
+
+test_refusals = refusals(
+    (lambda: CrossEntropy(weight=[1.0, -1.0]), ValueError,
+     r"weight of CrossEntropy must be finite numbers >= 0, one for each class and not all 0; got"),
+    (lambda: CrossEntropy(weight=[0.0, 0.0]), ValueError, r"not all 0; got \[0.0, 0.0\]"),
+    (lambda: CrossEntropy(weight=2.0), ValueError, r"weight of CrossEntropy must be"),
+    (lambda: CrossEntropy(weight=[1.0, np.nan]), ValueError, r"weight of CrossEntropy must be"),
+    (lambda: CrossEntropy(label_smoothing=1.5), ValueError, r"label_smoothing must be a finite number >= 0 and <= 1; got 1.5"),
+    (lambda: CrossEntropy(ignore_index=1.5), ValueError, r"ignore_index must be a whole number, or None; got 1.5"),
+    (lambda: CrossEntropy(ignore_index=True), ValueError, r"ignore_index must be a whole number, or None; got True"),
+    (lambda: CrossEntropy(ignore_index=-1).check(np.asarray([[0], [-1], [5]]), 3), ValueError,
+     r"or ignore_index=-1; .* is none is 5, of sample 2"),
+    (lambda: CrossEntropy().check(np.asarray([[0], [1], [0.25]]), 3), ValueError,
+     r"the first that is none is 0.25, of sample 2"),
+    (lambda: CrossEntropy(weight=[1.0, 2.0]).check(np.asarray([[0], [1]]), 3), ValueError,
+     r"must have a number for each of 3 classes; got 2"),
+    (lambda: CrossEntropy().check(np.asarray(np.zeros((4, 2))), 5), ValueError,
+     r"T labels per sample need T times K outputs, and the model has 5"),
+    (lambda: CrossEntropy().check(np.asarray([[0, 1], [2, 3]]), 6), ValueError,
+     r"integer classes 0 .. K - 1 .* is none is 3, of sample 1"),
+)  # fmt: skip

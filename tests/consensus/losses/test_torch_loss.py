@@ -22,6 +22,7 @@ from consensus.solvers import (
 )
 from consensus.surrogates import FullLinearization, PartialLinearization
 from consensus.testing import check_loss
+from tests.helpers.refusals import refusals
 from tests.helpers.turns import in_turn, with_slow
 
 torch = pytest.importorskip("torch")
@@ -120,31 +121,6 @@ def test_steps_that_need_a_curvature_must_be_given():
         problem(loss, d, consensus.Linear(4, 3)).strong_convexity()
     with pytest.warns(UserWarning, match=r"EXTRA's theory needs convex costs, and TorchLoss.* need not be convex"):
         consensus.solve(problem(loss, d, consensus.Linear(4, 3)), NETWORK, EXTRA(0.001), rounds=1)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "words"),
-    [
-        (lambda: TorchLoss(nn.MSELoss()), ValueError, r"reduction='none' or reduction='sum'; MSELoss\(\) has 'mean'"),
-        (lambda: TorchLoss(nn.MSELoss), TypeError, r"function must be a loss of PyTorch.*; got "),
-        (lambda: TorchLoss(3), TypeError, r"function must be a loss of PyTorch.*; got 3"),
-        (lambda: TorchLoss(F.mse_loss).check(Y, 3), ValueError, r"TorchLoss\(mse_loss\) must return the sum over samples"),
-        (lambda: TorchLoss(F.mse_loss).check(Y[:1], 3), ValueError, r"must return the sum over samples"),
-        (lambda: TorchLoss(F.cross_entropy, labels=True).check(Y, 3), ValueError, r"takes whole numbers as targets; got "),
-        (
-            lambda: TorchLoss(nn.CrossEntropyLoss(reduction="sum"), labels=True).check(np.array([[0.0], [7.0]]), 3),
-            ValueError,
-            r"fails on outputs \(3, 3\) and targets \(3, 1\): IndexError: Target 7 is out of bounds",
-        ),
-        (lambda: TorchLoss(lambda f, d: f.detach().sum()).check(Y, 3), ValueError, "fails on .*does not require grad"),
-        (lambda: TorchLoss(lambda f, d: 3.0).check(Y, 3), ValueError, "it must return a number, or an array .* got 3.0"),
-        (lambda: TorchLoss(lambda f, d: (f - d)[:2]).check(Y, 3), ValueError, r"a row for each of 24 samples; got \(2, 3\)"),
-        (lambda: TorchLoss(half_squares, labels=1), (TypeError, ValueError), "labels must be"),
-    ],
-)
-def test_what_is_no_such_loss_is_named(make, error, words):
-    with pytest.raises(error, match=words):
-        make()
 
 
 # Losses of a whole batch, which no sum over samples is
@@ -427,3 +403,19 @@ def test_a_loss_of_a_batch_is_never_added_up_from_parts_of_it():
     np.testing.assert_allclose(p.gradient(w[None]), model.vjp(w[None], x[None], slopes), rtol=1e-9, atol=1e-14)
     run = consensus.solve(p, topologies.complete(1), DGD(1e-12), rounds=1, start=w, test=(x, targets))
     assert run.history["test_error"][-1] == pytest.approx(expected, rel=1e-9)
+
+
+test_refusals = refusals(
+    (lambda: TorchLoss(nn.MSELoss()), ValueError, r"reduction='none' or reduction='sum'; MSELoss\(\) has 'mean'"),
+    (lambda: TorchLoss(nn.MSELoss), TypeError, r"function must be a loss of PyTorch.*; got "),
+    (lambda: TorchLoss(3), TypeError, r"function must be a loss of PyTorch.*; got 3"),
+    (lambda: TorchLoss(F.mse_loss).check(Y, 3), ValueError, r"TorchLoss\(mse_loss\) must return the sum over samples"),
+    (lambda: TorchLoss(F.mse_loss).check(Y[:1], 3), ValueError, r"must return the sum over samples"),
+    (lambda: TorchLoss(F.cross_entropy, labels=True).check(Y, 3), ValueError, r"takes whole numbers as targets; got "),
+    (lambda: TorchLoss(nn.CrossEntropyLoss(reduction="sum"), labels=True).check(np.array([[0.0], [7.0]]), 3), ValueError,
+     r"fails on outputs \(3, 3\) and targets \(3, 1\): IndexError: Target 7 is out of bounds"),
+    (lambda: TorchLoss(lambda f, d: f.detach().sum()).check(Y, 3), ValueError, "fails on .*does not require grad"),
+    (lambda: TorchLoss(lambda f, d: 3.0).check(Y, 3), ValueError, "it must return a number, or an array .* got 3.0"),
+    (lambda: TorchLoss(lambda f, d: (f - d)[:2]).check(Y, 3), ValueError, r"a row for each of 24 samples; got \(2, 3\)"),
+    (lambda: TorchLoss(half_squares, labels=1), (TypeError, ValueError), "labels must be"),
+)  # fmt: skip

@@ -10,6 +10,7 @@ from scipy import stats
 
 from consensus.models import MLP, Linear, ResNet, linearize
 from consensus.testing import check_model
+from tests.helpers.refusals import refusals
 
 AGENTS, SAMPLES = 3, 4
 ACTIVATIONS = {  # of complex arguments, too
@@ -212,34 +213,6 @@ def test_wrong_shapes_are_named(method, model):
                 getattr(model, method)(*(np.zeros(shapes[name]) for name in ("w", "x", *of)))
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Linear(0), r"features must be a whole number >= 1; got 0"),
-        (lambda: Linear(2.0), r"features must be a whole number >= 1; got 2\.0"),
-        (lambda: Linear(2, outputs=-1), r"outputs must be a whole number >= 1; got -1"),
-        (lambda: Linear(2, outputs=None), r"outputs must be a whole number >= 1; got None"),
-        (lambda: MLP([3]), r"widths must be \[inputs, hidden, \.\.\., outputs\]; got \[3\]"),
-        (lambda: MLP([]), r"widths must be \[inputs, hidden, \.\.\., outputs\]; got \[\]"),
-        (lambda: MLP(5), r"widths must be \[inputs, hidden, \.\.\., outputs\]; got 5"),
-        (lambda: MLP([3, 0, 1]), r"widths\[1\] must be a whole number >= 1; got 0"),
-        (lambda: MLP([3, 4, 1.5]), r"widths\[2\] must be a whole number >= 1; got 1\.5"),
-        (lambda: MLP([3, 1], "gelu"), r"activation must be one of 'tanh', 'relu', 'sigmoid', .*; got 'gelu'"),
-        (lambda: ResNet(0, 4, 3, 1), r"features must be a whole number >= 1; got 0"),
-        (lambda: ResNet(2, 4.0, 3, 1), r"width must be a whole number >= 1; got 4\.0"),
-        (lambda: ResNet(2, 4, 0, 1), r"layers must be a whole number >= 1; got 0"),
-        (lambda: ResNet(2, 4, 3, None), r"outputs must be a whole number >= 1; got None"),
-        (lambda: ResNet(2, 4, 3, 1, step=0), r"step must be a finite number > 0; got 0"),
-        (lambda: ResNet(2, 4, 3, 1, step=np.inf), r"step must be a finite number > 0; got inf"),
-        (lambda: ResNet(2, 4, 3, 1, activation="swish"), r"activation must be one of 'tanh', .*; got 'swish'"),
-        (lambda: MLP([3, 1], None), r"activation must be one of 'tanh', .*; got None"),
-    ],
-)
-def test_bad_settings_are_named(make, words):
-    with pytest.raises(ValueError, match=words):
-        make()
-
-
 @pytest.mark.parametrize("model", [MLP([2, 10**13, 1]), MLP([2, 10**18, 1]), ResNet(3, width=10**7, layers=2, outputs=1)])
 def test_a_model_that_no_memory_holds_says_how_large_it_is(model):
     gigabytes = re.escape(f"{8 * model.parameters / 1e9:.3g} GB for each agent")
@@ -247,3 +220,25 @@ def test_a_model_that_no_memory_holds_says_how_large_it_is(model):
         MemoryError, match=rf"^{re.escape(str(model))} has {model.parameters} parameters, {gigabytes}.*: take narrower"
     ):
         model.init(np.random.default_rng(0))
+
+
+test_refusals = refusals(
+    (lambda: Linear(0), ValueError, r"features must be a whole number >= 1; got 0"),
+    (lambda: Linear(2.0), ValueError, r"features must be a whole number >= 1; got 2\.0"),
+    (lambda: Linear(2, outputs=-1), ValueError, r"outputs must be a whole number >= 1; got -1"),
+    (lambda: Linear(2, outputs=None), ValueError, r"outputs must be a whole number >= 1; got None"),
+    (lambda: MLP([3]), ValueError, r"widths must be \[inputs, hidden, \.\.\., outputs\]; got \[3\]"),
+    (lambda: MLP([]), ValueError, r"widths must be \[inputs, hidden, \.\.\., outputs\]; got \[\]"),
+    (lambda: MLP(5), ValueError, r"widths must be \[inputs, hidden, \.\.\., outputs\]; got 5"),
+    (lambda: MLP([3, 0, 1]), ValueError, r"widths\[1\] must be a whole number >= 1; got 0"),
+    (lambda: MLP([3, 4, 1.5]), ValueError, r"widths\[2\] must be a whole number >= 1; got 1\.5"),
+    (lambda: MLP([3, 1], "gelu"), ValueError, r"activation must be one of 'tanh', 'relu', 'sigmoid', .*; got 'gelu'"),
+    (lambda: ResNet(0, 4, 3, 1), ValueError, r"features must be a whole number >= 1; got 0"),
+    (lambda: ResNet(2, 4.0, 3, 1), ValueError, r"width must be a whole number >= 1; got 4\.0"),
+    (lambda: ResNet(2, 4, 0, 1), ValueError, r"layers must be a whole number >= 1; got 0"),
+    (lambda: ResNet(2, 4, 3, None), ValueError, r"outputs must be a whole number >= 1; got None"),
+    (lambda: ResNet(2, 4, 3, 1, step=0), ValueError, r"step must be a finite number > 0; got 0"),
+    (lambda: ResNet(2, 4, 3, 1, step=np.inf), ValueError, r"step must be a finite number > 0; got inf"),
+    (lambda: ResNet(2, 4, 3, 1, activation="swish"), ValueError, r"activation must be one of 'tanh', .*; got 'swish'"),
+    (lambda: MLP([3, 1], None), ValueError, r"activation must be one of 'tanh', .*; got None"),
+)

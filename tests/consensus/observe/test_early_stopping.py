@@ -10,6 +10,7 @@ import topologies
 from consensus.engines import Processes
 from consensus.observe import EarlyStopping
 from consensus.solvers import GradientTracking
+from tests.helpers.refusals import refusals
 
 rng = np.random.default_rng(0)
 X, Z = rng.standard_normal((40, 6)), rng.standard_normal((60, 6))
@@ -63,25 +64,6 @@ def test_a_point_that_the_user_keeps_goes_first():
     assert result.rounds == run().rounds
 
 
-@pytest.mark.parametrize(
-    ("settings", "error"),
-    [
-        ({"column": 3}, "column must be the name of a column of the history; got 3"),
-        ({"patience": 0}, "patience must be a whole number >= 1; got 0"),
-        ({"least": -1.0}, "least must be a finite number >= 0"),
-    ],
-)
-def test_settings_are_checked(settings, error):
-    with pytest.raises((ValueError, TypeError), match=error):
-        EarlyStopping(**settings)
-
-
-def test_a_column_that_the_run_lacks_is_named_before_it_begins():
-    for keep in (None, "objective"):
-        with pytest.raises(ValueError, match=r"must have a column of the history, .*; got 'test_error'; a test error needs"):
-            run(test=None, keep=keep)
-
-
 def said(stop, *values):
     history = consensus.History()
     for value in values:
@@ -96,3 +78,12 @@ def test_a_value_that_is_as_good_as_the_best_is_no_fall():
     least = EarlyStopping(column="mine", patience=2, least=0.5)
     assert said(least, 3.0, 2.5, 2.0) is None  # a fall by no more than this, and then one by more
     assert said(least, 3.0, 2.75, 2.5) is not None
+
+
+test_refusals = refusals(
+    (lambda: EarlyStopping(column=3), (ValueError, TypeError), "column must be the name of a column of the history; got 3"),
+    (lambda: EarlyStopping(patience=0), (ValueError, TypeError), "patience must be a whole number >= 1; got 0"),
+    (lambda: EarlyStopping(least=-1.0), (ValueError, TypeError), "least must be a finite number >= 0"),
+    *((lambda keep=keep: run(test=None, keep=keep), ValueError,
+     r"must have a column of the history, .*; got 'test_error'; a test error needs") for keep in (None, "objective")),
+)  # fmt: skip

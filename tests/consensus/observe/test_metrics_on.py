@@ -9,6 +9,7 @@ from consensus.engines import Processes
 from consensus.solvers import DGD
 from tests.helpers.engine_harness import assert_same
 from tests.helpers.problems import problem
+from tests.helpers.refusals import refusals
 
 P = problem("logistic", consensus.L2(0.1), consensus.MLP([4, 6, 1]), "sizes")
 RING = topologies.ring(P.agents)
@@ -50,20 +51,14 @@ def test_engines_and_resumed_runs_measure_on_the_same_samples(tmp_path, forked):
     assert_same(run(metrics_on=2, resume=path), whole)
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "message"),
-    [
-        (0, ValueError, "metrics_on must be a whole number >= 1; got 0"),
-        (1000, ValueError, "^metrics_on does not fit: size of Minibatches must be at most"),
-        ("some", TypeError, "metrics_on must be a number of samples or a rule"),
-    ],
-)
-def test_other_values_are_rejected(value, error, message):
-    with pytest.raises(error, match=message):
-        run(metrics_on=value)
-
-
 def test_costs_that_are_functions_have_no_samples():
     functions = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=P.agents, parameters=2)
     with pytest.raises(TypeError, match="minibatches need a problem with samples"):
         run(functions, metrics_on=2)
+
+
+test_refusals = refusals(
+    (lambda: run(metrics_on=0), ValueError, "metrics_on must be a whole number >= 1; got 0"),
+    (lambda: run(metrics_on=1000), ValueError, "^metrics_on does not fit: size of Minibatches must be at most"),
+    (lambda: run(metrics_on="some"), TypeError, "metrics_on must be a number of samples or a rule"),
+)

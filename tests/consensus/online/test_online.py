@@ -16,6 +16,7 @@ from consensus.step_sizes import InverseSqrt
 from consensus.surrogates import FullLinearization
 from consensus.testing import check_problem
 from consensus.testing.threads import Threads
+from tests.helpers.refusals import refusals
 from tests.helpers.steps_by_hand import states
 
 AGENTS, P, SPEED = 5, 2, np.array([0.02, -0.01])
@@ -269,33 +270,6 @@ def test_solvers_for_costs_that_stay_refuse_those_that_move(solver):
         consensus.solve(moving(), RING, remedy, rounds=1)
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "words"),
-    [
-        (lambda: Online(value, 3, AGENTS, P), TypeError, "gradient must be a function of w and round"),
-        (lambda: Online(value, gradient, AGENTS, P, optimum=[0.0]), TypeError, "optimum must be a function of round"),
-        (lambda: moving(comparator=[0.0]), ValueError, r"comparator must be one point \(P,\) = \(2,\); got shape \(1,\)"),
-        (lambda: Online(value, gradient, AGENTS, P).minimiser(), TypeError, "knows no minimisers: give it optimum="),
-        (lambda: moving().at(-1), ValueError, "round"),
-        (lambda: moving().lipschitz(), TypeError, "no known Lipschitz constants"),
-        (
-            lambda: Online(lambda w, round: w, gradient, AGENTS, P).value(np.ones((AGENTS, P))),
-            ValueError,
-            r"value must return shape \(5,\)",
-        ),
-        (lambda: ZerothOrder(lambda w: w[:, 0], AGENTS, P, radius=0.0), ValueError, "radius"),
-        (
-            lambda: consensus.solve(estimated(), RING, DGD(0.1, batch=Minibatches(2)), rounds=1),
-            TypeError,
-            r"has values alone: take DGD\(step_size\)",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_named(call, kind, words):
-    with pytest.raises(kind, match=words):
-        call()
-
-
 def test_objectives_of_different_rounds_are_not_compared():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it starts at the minimiser of round 0, and lags behind those that follow
@@ -308,3 +282,18 @@ def test_objectives_of_different_rounds_are_not_compared():
     for options in ({"keep": "objective"}, {"callbacks": [EarlyStopping(column="objective", patience=3)]}):
         with pytest.raises(ValueError, match=r"compares objectives, and costs of Online.* move: take tracking_error"):
             consensus.solve(moving(), RING, DGD(0.3), rounds=20, **options)
+
+
+test_refusals = refusals(
+    (lambda: Online(value, 3, AGENTS, P), TypeError, "gradient must be a function of w and round"),
+    (lambda: Online(value, gradient, AGENTS, P, optimum=[0.0]), TypeError, "optimum must be a function of round"),
+    (lambda: moving(comparator=[0.0]), ValueError, r"comparator must be one point \(P,\) = \(2,\); got shape \(1,\)"),
+    (lambda: Online(value, gradient, AGENTS, P).minimiser(), TypeError, "knows no minimisers: give it optimum="),
+    (lambda: moving().at(-1), ValueError, "round"),
+    (lambda: moving().lipschitz(), TypeError, "no known Lipschitz constants"),
+    (lambda: Online(lambda w, round: w, gradient, AGENTS, P).value(np.ones((AGENTS, P))), ValueError,
+     r"value must return shape \(5,\)"),
+    (lambda: ZerothOrder(lambda w: w[:, 0], AGENTS, P, radius=0.0), ValueError, "radius"),
+    (lambda: consensus.solve(estimated(), RING, DGD(0.1, batch=Minibatches(2)), rounds=1), TypeError,
+     r"has values alone: take DGD\(step_size\)"),
+)  # fmt: skip

@@ -13,6 +13,7 @@ from consensus.engines import Processes
 from consensus.problems import ConvexCosts, Coupled, QuadraticCosts
 from consensus.solvers import NIDS, GradientTracking, TrackingADMM
 from consensus.testing import check_solver
+from tests.helpers.refusals import refusals
 from tests.helpers.turns import in_turn
 
 AGENTS, ROWS = 8, 2
@@ -172,48 +173,6 @@ def test_it_keeps_the_contract_of_solvers(forked):
 Q, Q_SMALL, ONE = np.eye(2), [[1.0]], [[0.0]]
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (
-            lambda: QuadraticCosts([Q, -Q], [[0, 0], [0, 0]]),
-            ValueError,
-            r"Q\[1\] must be positive definite; its least eigenvalue is -1",
-        ),
-        (lambda: QuadraticCosts([[[1, 2], [0, 5]]], [[0, 0]]), ValueError, r"Q\[0\] must be symmetric"),
-        (lambda: QuadraticCosts([Q], [[0.0]]), ValueError, r"Q\[0\] must have shape \(n, n\) or \(n,\)"),
-        (lambda: QuadraticCosts([Q], []), ValueError, "an entry for each agent; got 1 and 0"),
-        (lambda: QuadraticCosts([Q_SMALL], ONE, 2.0, 1.0), ValueError, r"lower must be at most upper; agent 0 has \[2.0\] and"),
-        (lambda: QuadraticCosts([Q_SMALL], ONE, [[1, 2]]), ValueError, r"lower\[0\] must be a number or 1 of them"),
-        (lambda: QuadraticCosts([Q_SMALL], ONE, upper=[1.0, 2.0]), ValueError, "upper must be a number, or have an entry"),
-        (lambda: Coupled(QuadraticCosts([Q_SMALL], ONE), [[1.0], [1.0]], [1.0]), ValueError, "for each of 1 agents; got 2"),
-        (lambda: Coupled(QuadraticCosts([Q_SMALL], ONE), [[1.0, 2.0]], [1.0]), ValueError, r"A\[0\] must have shape \(1, 1\)"),
-        (
-            lambda: Coupled(QuadraticCosts([Q_SMALL], ONE), [[1.0]], [1.0, 2.0]),
-            ValueError,
-            r"b must have shape \(1,\), or \(1, 1\)",
-        ),
-        (lambda: Coupled(3, [[1.0]], [1.0]), TypeError, "costs must be QuadraticCosts, ConvexCosts, or functions"),
-        (lambda: ConvexCosts([cp.sum], [1, 2]), ValueError, "a function for each agent; got 1 for 2"),
-        (
-            lambda: ConvexCosts([lambda x: -cp.sum_squares(x)], [1]),
-            ValueError,
-            "the cost of agent 0 is not convex by CVXPY's rules",
-        ),
-        (
-            lambda: ConvexCosts([lambda x: (cp.sum(x), [cp.sum_squares(x) >= 1])], [1]),
-            ValueError,
-            "a constraint of agent 0 is not",
-        ),
-        (lambda: ConvexCosts([lambda x: x], [2]), TypeError, "the cost of agent 0 must be a scalar CVXPY expression"),
-        (lambda: ConvexCosts([3], [2]), TypeError, "the cost of agent 0 must be a function"),
-    ],
-)
-def test_wrong_arguments_are_rejected(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
-
-
 def test_problems_and_penalties_that_do_not_fit_are_rejected():
     plain = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
     with pytest.raises(TypeError, match=r"TrackingADMM needs a problem with coupled constraints, consensus.problems.Coupled"):
@@ -224,3 +183,26 @@ def test_problems_and_penalties_that_do_not_fit_are_rejected():
     empty = Coupled([lambda x: (cp.sum_squares(x), [x >= 1, x <= 0])] * 3, [[1.0]] * 3, [1.0])
     with pytest.raises(consensus.LocalSolveError, match="the local problem of agent 0 is infeasible"):
         consensus.solve(empty, topologies.ring(3), TrackingADMM(1.0), rounds=1)
+
+
+test_refusals = refusals(
+    (lambda: QuadraticCosts([Q, -Q], [[0, 0], [0, 0]]), ValueError,
+     r"Q\[1\] must be positive definite; its least eigenvalue is -1"),
+    (lambda: QuadraticCosts([[[1, 2], [0, 5]]], [[0, 0]]), ValueError, r"Q\[0\] must be symmetric"),
+    (lambda: QuadraticCosts([Q], [[0.0]]), ValueError, r"Q\[0\] must have shape \(n, n\) or \(n,\)"),
+    (lambda: QuadraticCosts([Q], []), ValueError, "an entry for each agent; got 1 and 0"),
+    (lambda: QuadraticCosts([Q_SMALL], ONE, 2.0, 1.0), ValueError, r"lower must be at most upper; agent 0 has \[2.0\] and"),
+    (lambda: QuadraticCosts([Q_SMALL], ONE, [[1, 2]]), ValueError, r"lower\[0\] must be a number or 1 of them"),
+    (lambda: QuadraticCosts([Q_SMALL], ONE, upper=[1.0, 2.0]), ValueError, "upper must be a number, or have an entry"),
+    (lambda: Coupled(QuadraticCosts([Q_SMALL], ONE), [[1.0], [1.0]], [1.0]), ValueError, "for each of 1 agents; got 2"),
+    (lambda: Coupled(QuadraticCosts([Q_SMALL], ONE), [[1.0, 2.0]], [1.0]), ValueError, r"A\[0\] must have shape \(1, 1\)"),
+    (lambda: Coupled(QuadraticCosts([Q_SMALL], ONE), [[1.0]], [1.0, 2.0]), ValueError,
+     r"b must have shape \(1,\), or \(1, 1\)"),
+    (lambda: Coupled(3, [[1.0]], [1.0]), TypeError, "costs must be QuadraticCosts, ConvexCosts, or functions"),
+    (lambda: ConvexCosts([cp.sum], [1, 2]), ValueError, "a function for each agent; got 1 for 2"),
+    (lambda: ConvexCosts([lambda x: -cp.sum_squares(x)], [1]), ValueError,
+     "the cost of agent 0 is not convex by CVXPY's rules"),
+    (lambda: ConvexCosts([lambda x: (cp.sum(x), [cp.sum_squares(x) >= 1])], [1]), ValueError, "a constraint of agent 0 is not"),
+    (lambda: ConvexCosts([lambda x: x], [2]), TypeError, "the cost of agent 0 must be a scalar CVXPY expression"),
+    (lambda: ConvexCosts([3], [2]), TypeError, "the cost of agent 0 must be a function"),
+)  # fmt: skip

@@ -12,6 +12,7 @@ from consensus import Minibatches
 from consensus._arrays.streams import stream
 from consensus.problems import Batch
 from consensus.solvers import DGD, GradientTracking
+from tests.helpers.refusals import refusals
 
 SIZES = [2, 9, 5, 7]
 RNG = np.random.default_rng(0)
@@ -208,32 +209,6 @@ def gradient(batch):
     return problem().gradient(np.zeros((4, 5)), batch)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: Minibatches(0), ValueError, "size of Minibatches must be a whole number >= 1; got 0"),
-        (lambda: solve(batch=10), ValueError, "size .* must be at most 9, the samples of the largest shard; got 10"),
-        (lambda: Minibatches(2, seed=-1), ValueError, "seed of Minibatches must be a whole number >= 0; got -1"),
-        (lambda: Minibatches(2, replacement=1), ValueError, "replacement.*got 1"),
-        (lambda: DGD(0.1, batch=0), ValueError, "batch must be a whole number >= 1; got 0"),
-        (lambda: DGD(0.1, batch="all"), TypeError, r"batch must be a number of samples or a rule.*got 'all'"),
-        (lambda: Minibatches(2).at(problem(), -1), ValueError, "round must be a whole number >= 0; got -1"),
-        (lambda: gradient(3), TypeError, r"batch must be a Batch, as.*got 3"),
-        (
-            lambda: gradient(Minibatches(2).at(problem().restrict([0]), 0)),
-            ValueError,
-            "a row for each of the 4 agents.*; got 1",
-        ),
-        (lambda: gradient(Batch(np.full((4, 1), 9), np.ones((4, 1)))), ValueError, "be places in a shard, 0 .. 8; got 9 of"),
-        (lambda: gradient(Batch(np.full((4, 1), -1), np.ones((4, 1)))), ValueError, "be places in a shard, .*; got -1 of"),
-        (lambda: gradient(Batch(np.zeros((4, 1), int), np.ones(4))), ValueError, r"one shape .*; got \(4, 1\), \(4,\)"),
-    ],
-)
-def test_bad_input(make, error, match):
-    with pytest.raises(error, match=match):
-        make()
-
-
 def test_functions_have_no_samples():
     p = consensus.Problem.from_functions(lambda w: w[:, 0], np.ones_like, agents=3, parameters=1)
     for call in (
@@ -245,3 +220,19 @@ def test_functions_have_no_samples():
     ):
         with pytest.raises(TypeError, match=r"samples.*leave batch out"):
             call()
+
+
+test_refusals = refusals(
+    (lambda: Minibatches(0), ValueError, "size of Minibatches must be a whole number >= 1; got 0"),
+    (lambda: solve(batch=10), ValueError, "size .* must be at most 9, the samples of the largest shard; got 10"),
+    (lambda: Minibatches(2, seed=-1), ValueError, "seed of Minibatches must be a whole number >= 0; got -1"),
+    (lambda: Minibatches(2, replacement=1), ValueError, "replacement.*got 1"),
+    (lambda: DGD(0.1, batch=0), ValueError, "batch must be a whole number >= 1; got 0"),
+    (lambda: DGD(0.1, batch="all"), TypeError, r"batch must be a number of samples or a rule.*got 'all'"),
+    (lambda: Minibatches(2).at(problem(), -1), ValueError, "round must be a whole number >= 0; got -1"),
+    (lambda: gradient(3), TypeError, r"batch must be a Batch, as.*got 3"),
+    (lambda: gradient(Minibatches(2).at(problem().restrict([0]), 0)), ValueError, "a row for each of the 4 agents.*; got 1"),
+    (lambda: gradient(Batch(np.full((4, 1), 9), np.ones((4, 1)))), ValueError, "be places in a shard, 0 .. 8; got 9 of"),
+    (lambda: gradient(Batch(np.full((4, 1), -1), np.ones((4, 1)))), ValueError, "be places in a shard, .*; got -1 of"),
+    (lambda: gradient(Batch(np.zeros((4, 1), int), np.ones(4))), ValueError, r"one shape .*; got \(4, 1\), \(4,\)"),
+)

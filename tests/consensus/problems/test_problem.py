@@ -11,6 +11,7 @@ import topologies
 from consensus import L1, L2, MLP, SCAD, CrossEntropy, ElasticNet, Huber, Linear, LogisticLoss, Problem, SquaredLoss
 from consensus.engines import Processes
 from consensus.models import linearize
+from tests.helpers.refusals import refusals
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((23, 4)), RNG.standard_normal(23)
@@ -211,22 +212,16 @@ def test_arrays_that_functions_return_are_not_written_to():
     np.testing.assert_array_equal(slopes, kept)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: Problem(Linear(7), SquaredLoss(), shards()), ValueError, "4 features.*takes 7"),
-        (lambda: Problem(Linear(4, 2), SquaredLoss(), shards()), ValueError, "2 outputs"),
-        (lambda: Problem(Linear(4), LogisticLoss(), shards()), ValueError, r"\{0, 1\}"),
-        (lambda: Problem(Linear(4, 2), CrossEntropy(), shards(LABELS)), ValueError, r"0 .. K - 1.*\[0. 1. 2.\] and 2 output"),
-        (lambda: problem(reduction="average"), ValueError, "reduction must be one of 'mean', 'sum'; got 'average'"),
-        (lambda: problem(regularizer=0.1), TypeError, "0.1"),
-        (lambda: functions().value(np.zeros((5, 2))), ValueError, r"\(6, 2\); got \(5, 2\)"),
-        (lambda: functions().objective(np.zeros(3)), ValueError, r"\(2,\); got \(3,\)"),
-        (lambda: functions().total_gradient(np.zeros((6, 2))), ValueError, r"\(2,\); got \(6, 2\)"),
-        (lambda: functions(np.sum, np.sum).gradient(np.zeros((6, 2))), ValueError, r"gradient must return shape \(6, 2\)"),
-        (lambda: functions(1), TypeError, "value must be a function"),
-    ],
+test_refusals = refusals(
+    (lambda: Problem(Linear(7), SquaredLoss(), shards()), ValueError, "4 features.*takes 7"),
+    (lambda: Problem(Linear(4, 2), SquaredLoss(), shards()), ValueError, "2 outputs"),
+    (lambda: Problem(Linear(4), LogisticLoss(), shards()), ValueError, r"\{0, 1\}"),
+    (lambda: Problem(Linear(4, 2), CrossEntropy(), shards(LABELS)), ValueError, r"0 .. K - 1.*\[0. 1. 2.\] and 2 output"),
+    (lambda: problem(reduction="average"), ValueError, "reduction must be one of 'mean', 'sum'; got 'average'"),
+    (lambda: problem(regularizer=0.1), TypeError, "0.1"),
+    (lambda: functions().value(np.zeros((5, 2))), ValueError, r"\(6, 2\); got \(5, 2\)"),
+    (lambda: functions().objective(np.zeros(3)), ValueError, r"\(2,\); got \(3,\)"),
+    (lambda: functions().total_gradient(np.zeros((6, 2))), ValueError, r"\(2,\); got \(6, 2\)"),
+    (lambda: functions(np.sum, np.sum).gradient(np.zeros((6, 2))), ValueError, r"gradient must return shape \(6, 2\)"),
+    (lambda: functions(1), TypeError, "value must be a function"),
 )
-def test_bad_input(make, error, match):
-    with pytest.raises(error, match=match):
-        make()

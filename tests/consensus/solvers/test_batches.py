@@ -13,6 +13,7 @@ from consensus.step_sizes import CosineAnnealing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from tests.helpers.engine_harness import assert_same
 from tests.helpers.problems import PUSH, problem
+from tests.helpers.refusals import refusals
 from tests.helpers.steps_by_hand import MLP, SCHEDULES, states
 from tests.helpers.stochastic import LAZY, RULE, assert_equal_methods, curved
 
@@ -104,28 +105,18 @@ def test_theory_has_no_step_for_batches(make):
         consensus.solve(problem("squared", consensus.L2(0.1)), LAZY, make(batch=3), rounds=1)
 
 
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        (lambda: solvers.QGDSGDm(0.1, momentum=1), "momentum must be a finite number >= 0 and < 1; got 1"),
-        (lambda: solvers.QGDSGDm(0.1, averaging=-0.1), "averaging must be .*got -0.1"),
-        (lambda: solvers.GTHSGD(0.1, beta=0), "beta must be a finite number > 0 and <= 1; got 0"),
-        (lambda: solvers.DecentLaM(0.1, momentum=1), "momentum must be .*< 1; got 1"),
-        (lambda: solvers.GTSARAH(0.1, period=0), "period must be a whole number >= 1; got 0"),
-        (lambda: solvers.GTVR(0.1, probability=0), "probability must be a finite number > 0 and <= 1; got 0"),
-        (lambda: solvers.GTVR(0.1, seed=-1), "seed must be a whole number >= 0; got -1"),
-        (lambda: solvers.GTHSGD(0), "step_size must be a finite number > 0; got 0"),
-        (
-            lambda: solvers.NEXT(FULL, 0.5, averaging=0.5),
-            r"averaging is of gradients from batches: give batch=, or leave averaging=0\.5",
-        ),
-        (lambda: solvers.NEXT(FULL, 0.5, batch=3, averaging=2.0), r"^averaging must be .* <= 1; got 2\.0"),
-        (
-            lambda: consensus.solve(P, LAZY, solvers.QGDSGDm(CosineAnnealing(0.1, 3)), rounds=6),
-            r"step_size=CosineAnnealing.* in round 3 must be a finite number > 0; got 0\.0",
-        ),
-    ],
-)
-def test_bad_settings_are_named(make, match):
-    with pytest.raises(ValueError, match=match):
-        make()
+test_refusals = refusals(
+    (lambda: solvers.QGDSGDm(0.1, momentum=1), ValueError, "momentum must be a finite number >= 0 and < 1; got 1"),
+    (lambda: solvers.QGDSGDm(0.1, averaging=-0.1), ValueError, "averaging must be .*got -0.1"),
+    (lambda: solvers.GTHSGD(0.1, beta=0), ValueError, "beta must be a finite number > 0 and <= 1; got 0"),
+    (lambda: solvers.DecentLaM(0.1, momentum=1), ValueError, "momentum must be .*< 1; got 1"),
+    (lambda: solvers.GTSARAH(0.1, period=0), ValueError, "period must be a whole number >= 1; got 0"),
+    (lambda: solvers.GTVR(0.1, probability=0), ValueError, "probability must be a finite number > 0 and <= 1; got 0"),
+    (lambda: solvers.GTVR(0.1, seed=-1), ValueError, "seed must be a whole number >= 0; got -1"),
+    (lambda: solvers.GTHSGD(0), ValueError, "step_size must be a finite number > 0; got 0"),
+    (lambda: solvers.NEXT(FULL, 0.5, averaging=0.5), ValueError,
+     r"averaging is of gradients from batches: give batch=, or leave averaging=0\.5"),
+    (lambda: solvers.NEXT(FULL, 0.5, batch=3, averaging=2.0), ValueError, r"^averaging must be .* <= 1; got 2\.0"),
+    (lambda: consensus.solve(P, LAZY, solvers.QGDSGDm(CosineAnnealing(0.1, 3)), rounds=6), ValueError,
+     r"step_size=CosineAnnealing.* in round 3 must be a finite number > 0; got 0\.0"),
+)  # fmt: skip

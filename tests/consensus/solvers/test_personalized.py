@@ -1,4 +1,4 @@
-"""Models of the agents' own: closed forms, CVXPY, both limits, and what the history says of them."""
+"""Models of the agents' own: closed forms, CVXPY, both limits, what the history says of them, and refusals."""
 
 import cvxpy as cp
 import numpy as np
@@ -6,9 +6,12 @@ import pytest
 
 import consensus
 import topologies
+from consensus.compression import TopK
 from consensus.engines import Processes
-from consensus.solvers import DGD, Personalized
+from consensus.robust import NNA
+from consensus.solvers import DGD, Compressed, Gossip, Personalized
 from tests.helpers.problems import GRAPH, data, problem
+from tests.helpers.refusals import refusals
 
 AGENTS = len(GRAPH)
 NETWORK = topologies.Static(GRAPH)
@@ -207,3 +210,37 @@ def test_the_best_models_survive_a_break(engine, tmp_path, forked):
     np.testing.assert_array_equal(resumed.best.w, whole.best.w)
     np.testing.assert_array_equal(resumed.w, whole.w)
     assert resumed.best.value == whole.best.value
+
+
+@pytest.mark.filterwarnings("ignore:Personalized's theory")
+def test_networks_and_wrappers_that_change_the_objective_are_refused():
+    with pytest.raises(ValueError, match="give a static network"):
+        consensus.solve(RIDGE, topologies.RandomEdges(GRAPH, 0.5), Personalized(), rounds=1)
+    for wrapped in (
+        lambda: Gossip(Personalized(), 2),
+        lambda: NNA(Personalized(), 0.1),
+        lambda: Compressed(Personalized(), TopK(0.5)),
+    ):
+        with pytest.raises(TypeError, match=r"cannot be Personalized, whose objective has the weights of network\.mix in it"):
+            wrapped()
+
+
+def test_solvers_with_equal_settings_are_equal():
+    here, there = Personalized(np.eye(2)[::-1], 0.5), Personalized(np.eye(2)[::-1], 0.5)
+    assert here == there
+    assert hash(here) == hash(there)
+    assert here != Personalized(2 * np.eye(2)[::-1], 0.5)
+    assert "2 agents" in repr(here)
+
+
+test_refusals = refusals(
+    (lambda: consensus.solve(RIDGE, NETWORK, Personalized(np.ones((AGENTS, AGENTS))), rounds=1), ValueError,
+     r"weights must be zero except between neighbours; agents \d and \d have 1"),
+    (lambda: consensus.solve(RIDGE, NETWORK, Personalized(np.zeros((3, 3))), rounds=1), ValueError,
+     r"weights must have shape \(6, 6\)"),
+    (lambda: Personalized([[0.0, 1.0], [2.0, 0.0]]), ValueError, r"weights must be symmetric; agents 0 and 1 have 1 and 2"),
+    (lambda: Personalized([[0.0, -1.0], [-1.0, 0.0]]), ValueError, "weights must be finite numbers >= 0"),
+    (lambda: Personalized([[0.0, np.nan], [np.nan, 0.0]]), ValueError, "weights must be finite numbers >= 0"),
+    (lambda: Personalized(np.ones((2, 3))), ValueError, r"weights must be a matrix \(agents, agents\).*got shape \(2, 3\)"),
+    (lambda: consensus.estimators.NetworkRegressor(solver=Personalized()).fit(*data()), TypeError, "each agent has its own"),
+)  # fmt: skip

@@ -14,6 +14,7 @@ from consensus.robust import NNA
 from consensus.solvers import DGD, EXTRA, NEXT, Gossip, GradientTracking, Personalized, SharedBody
 from consensus.surrogates import FullLinearization, PartialLinearization
 from tests.helpers.problems import GRAPH, data, problem
+from tests.helpers.refusals import refusals
 
 AGENTS = len(GRAPH)
 NETWORK = topologies.Static(GRAPH)
@@ -171,37 +172,21 @@ def test_wrappers_around_it_see_the_shared_parameters_alone():
     assert private.personal
 
 
-@pytest.mark.parametrize(
-    ("solver", "words"),
-    [
-        (solvers.SGP(0.1), "doubly stochastic"),
-        (solvers.RelaySGD(0.1), "takes messages one by one"),
-        (NNA(DGD(0.1), 0.1), r"NNA\(SharedBody\(\.\.\.\), \.\.\.\)"),
-        (solvers.ChocoSGD(TopK(0.3)), "ChocoSGD compresses them"),
-        (Personalized(), "Personalized, whose objective"),
-        (solvers.TreeLBFGS(), "sums along a tree"),
-    ],
-)
-def test_solvers_that_do_more_than_mix_are_refused(solver, words):
-    with pytest.raises(TypeError, match=words):
-        SharedBody(solver, [0])
-
-
-@pytest.mark.parametrize(
-    ("own", "kind", "words"),
-    [
-        ("head", ValueError, r"own must name parameters of the model.*0\.weight, 0\.bias; got 'head'"),
-        ("0", ValueError, "it keeps 5"),
-        ((), ValueError, "it keeps 0"),
-        ([5], ValueError, "own must be places from 0 to 4; got 5 to 5"),
-        ([0.5], TypeError, "own must be names of parameters"),
-    ],
-)
-def test_names_and_places_that_are_not_there(own, kind, words):
-    with pytest.raises(kind, match=words):
-        consensus.solve(RIDGE, NETWORK, SharedBody(DGD(0.1), own), rounds=1)
-
-
-def test_costs_by_functions_have_no_names():
-    with pytest.raises(TypeError, match="own must be places of parameters"):
-        consensus.solve(separable(range(5)), NETWORK, SharedBody(DGD(0.1), "head"), rounds=1)
+test_refusals = refusals(
+    (lambda: SharedBody(solvers.SGP(0.1), [0]), TypeError, "doubly stochastic"),
+    (lambda: SharedBody(solvers.RelaySGD(0.1), [0]), TypeError, "takes messages one by one"),
+    (lambda: SharedBody(NNA(DGD(0.1), 0.1), [0]), TypeError, r"NNA\(SharedBody\(\.\.\.\), \.\.\.\)"),
+    (lambda: SharedBody(solvers.ChocoSGD(TopK(0.3)), [0]), TypeError, "ChocoSGD compresses them"),
+    (lambda: SharedBody(Personalized(), [0]), TypeError, "Personalized, whose objective"),
+    (lambda: SharedBody(solvers.TreeLBFGS(), [0]), TypeError, "sums along a tree"),
+    (lambda: consensus.solve(RIDGE, NETWORK, SharedBody(DGD(0.1), "head"), rounds=1), ValueError,
+     r"own must name parameters of the model.*0\.weight, 0\.bias; got 'head'"),
+    (lambda: consensus.solve(RIDGE, NETWORK, SharedBody(DGD(0.1), "0"), rounds=1), ValueError, "it keeps 5"),
+    (lambda: consensus.solve(RIDGE, NETWORK, SharedBody(DGD(0.1), ()), rounds=1), ValueError, "it keeps 0"),
+    (lambda: consensus.solve(RIDGE, NETWORK, SharedBody(DGD(0.1), [5]), rounds=1), ValueError,
+     "own must be places from 0 to 4; got 5 to 5"),
+    (lambda: consensus.solve(RIDGE, NETWORK, SharedBody(DGD(0.1), [0.5]), rounds=1), TypeError,
+     "own must be names of parameters"),
+    (lambda: consensus.solve(separable(range(5)), NETWORK, SharedBody(DGD(0.1), "head"), rounds=1), TypeError,
+     "own must be places of parameters"),
+)  # fmt: skip

@@ -13,6 +13,7 @@ from consensus.step_sizes import value_at
 from consensus.testing import check_solver
 from tests.extensions.signs import Sign
 from tests.helpers.problems import problem
+from tests.helpers.refusals import refusals
 
 
 class State(NamedTuple):
@@ -179,29 +180,6 @@ def test_what_a_solver_reaches_and_conserves():
         check_solver(Tracking(momentum=1.5), tolerance=1e-8)
 
 
-def test_a_step_size_is_a_number_or_a_rule():
-    with pytest.raises(AssertionError, match=r"step_size is a number or a rule: .*\.value_at\(self\.step_size, round\)"):
-        check_solver(NumbersOnly())
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        ({"tolerance": 0}, "tolerance must be a finite number > 0"),
-        ({"within": 0}, "within must be a whole number >= 1"),
-        ({"conserved": 3}, "conserved must be a function of a state; got 3"),
-        (
-            {"conserved": lambda state: state.w.sum(axis=0)[:3]},
-            r"conserved must return an array \(7, \.\.\.\); got shape \(3,\)",
-        ),
-        ({"double": "local"}, "double must be a list of names of fields; got 'local'"),
-    ],
-)
-def test_arguments_are_checked(wrong, error):
-    with pytest.raises((TypeError, ValueError), match=error):
-        check_solver(Tracking(), **wrong)
-
-
 def test_problems_and_networks_have_the_same_agents():
     check_solver(Tracking(), network=topologies.ring(9))
     with pytest.raises(ValueError, match="the network has 9 agents, the problem 6: they must be the same"):
@@ -242,3 +220,16 @@ def test_settings_must_be_frozen():
 
     with pytest.raises(AssertionError, match="settings are the fields of a frozen dataclass: Loose is not a dataclass"):
         check_solver(Loose())
+
+
+test_refusals = refusals(
+    (lambda: check_solver(NumbersOnly()), AssertionError,
+     r"step_size is a number or a rule: .*\.value_at\(self\.step_size, round\)"),
+    (lambda: check_solver(Tracking(), tolerance=0), (TypeError, ValueError), "tolerance must be a finite number > 0"),
+    (lambda: check_solver(Tracking(), within=0), (TypeError, ValueError), "within must be a whole number >= 1"),
+    (lambda: check_solver(Tracking(), conserved=3), (TypeError, ValueError), "conserved must be a function of a state; got 3"),
+    (lambda: check_solver(Tracking(), conserved=lambda state: state.w.sum(axis=0)[:3]), (TypeError, ValueError),
+     r"conserved must return an array \(7, \.\.\.\); got shape \(3,\)"),
+    (lambda: check_solver(Tracking(), double="local"), (TypeError, ValueError),
+     "double must be a list of names of fields; got 'local'"),
+)  # fmt: skip

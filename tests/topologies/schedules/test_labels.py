@@ -9,6 +9,7 @@ import pytest
 
 import topologies
 from consensus.testing import check_schedule
+from tests.helpers.refusals import refusals
 from topologies.schedules.protocols import labels
 from topologies.schedules.reordered import Reordered
 
@@ -153,31 +154,6 @@ def turns(*graphs):
     return network
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: topologies.Periodic([RELAY, BACK], topologies.push),
-            r"^graphs\[1\] has the agents c, b, a .*\[0\] has a, b, c: ",
-        ),
-        (
-            lambda: topologies.Periodic([topologies.path(3), nx.Graph([(1, 2), (2, 3)])]),
-            r"\[1\] has the agents 1, 2, 3 .* 0, 1, 2:",
-        ),
-        (
-            lambda: topologies.Periodic([topologies.path(3), nx.Graph([(0, 1)])]),
-            r"\[1\] has 2 agents .* 3; .* the nodes of all",
-        ),
-        (lambda: turns(RELAY, BACK).weights(1), r"^round 1: the graph has the agents c, b, a .* round 0 has a, b, c: add"),
-        (lambda: turns(RELAY, BACK).graph(3), r"^round 3: the graph has the agents c, b, a"),
-        (lambda: turns(RELAY, nx.DiGraph([("a", "b")])).weights(1), r"^round 1: .* 2 agents, but agents=3; every graph needs"),
-    ],
-)
-def test_graphs_that_number_their_nodes_in_different_ways_are_rejected(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 def test_in_the_order_of_the_first_graph_the_way_back_is_its_transpose():
     back = nx.DiGraph()
     back.add_nodes_from(RELAY)
@@ -256,3 +232,18 @@ def test_nan_in_a_file_of_numbers_is_no_agent_unless_labels_say_so(tmp_path):
     assert topologies.Temporal.from_csv(path, 1, labels=["1", "2", "nan"]).agents == 3
     path.write_text("0,ann,bob\n1,bob,nan\n")
     assert topologies.Temporal.from_csv(path, 1).labels == ("ann", "bob", "nan")  # somebody called so
+
+
+test_refusals = refusals(
+    (lambda: topologies.Periodic([RELAY, BACK], topologies.push), ValueError,
+     r"^graphs\[1\] has the agents c, b, a .*\[0\] has a, b, c: "),
+    (lambda: topologies.Periodic([topologies.path(3), nx.Graph([(1, 2), (2, 3)])]), ValueError,
+     r"\[1\] has the agents 1, 2, 3 .* 0, 1, 2:"),
+    (lambda: topologies.Periodic([topologies.path(3), nx.Graph([(0, 1)])]), ValueError,
+     r"\[1\] has 2 agents .* 3; .* the nodes of all"),
+    (lambda: turns(RELAY, BACK).weights(1), ValueError,
+     r"^round 1: the graph has the agents c, b, a .* round 0 has a, b, c: add"),
+    (lambda: turns(RELAY, BACK).graph(3), ValueError, r"^round 3: the graph has the agents c, b, a"),
+    (lambda: turns(RELAY, nx.DiGraph([("a", "b")])).weights(1), ValueError,
+     r"^round 1: .* 2 agents, but agents=3; every graph needs"),
+)  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 import topologies
 from consensus.testing import check_schedule
+from tests.helpers.refusals import refusals
 
 PATH = np.array([[[0, 0], [3, 4], [9, 4]], [[0, 0], [3, 4], [6, 8]], [[0, 0], [1, 1], [2, 2]]], dtype=float)
 MEETINGS = [{(0, 1)}, {(0, 1), (1, 2)}, {(0, 1), (0, 2), (1, 2)}]  # at most 5 apart
@@ -117,29 +118,20 @@ def test_bad_tables_of_moves_are_rejected(change, kind, message):
 DEGREES = pd.DataFrame({"lat": [48.2, 41.9], "lon": [16.4, 12.5]}, index=["Wien", "Roma"])
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda: topologies.geometric(DEGREES, 1), "positions in degrees, lat, lon, have no distances"),
-        (
-            lambda: topologies.Mobile.from_positions(
-                LONG.set_axis(["time", "agent", "Lat", "Lon"], axis=1), 5, columns=COLUMNS
-            ),
-            "in degrees, Lat, Lon",
-        ),
-        (lambda: topologies.geometric(np.ma.masked_equal([[0, 1], [2, 99]], 99), 1), r"1 masked entries, at \[1, 1\]"),
-        (lambda: topologies.geometric([[0, math.inf]], 1), r"must be finite; 1 are not, the first at \[0, 1\]"),
-        (lambda: topologies.geometric([0, 1], 1), r"must have shape \(agents, 2\), or one or three columns; got \(2,\)"),
-        (lambda: topologies.geometric([[0, 1]], 0), "radius must be a finite number above 0, got 0"),
-        (lambda: topologies.Mobile.from_positions(PATH[0], 1), r"must have shape \(rounds, agents, 2\).* got \(3, 2\)"),
-        (lambda: topologies.Mobile.from_positions(np.ma.masked_equal(PATH, 9), 1), r"masked entries, at \[0, 2, 0\]"),
-        (lambda: topologies.Mobile.from_positions(PATH, 1, cyclic="no"), "cyclic must be True or False"),
-        (lambda: topologies.Mobile.from_positions(LONG, 1, columns="txy"), "columns must name the time, the agent and"),
-    ],
-)
-def test_what_is_no_position_is_rejected(function, message):
-    with pytest.raises(ValueError, match=message):
-        function()
-
-
 COLUMNS = ("time", "agent", "Lat", "Lon")
+
+
+test_refusals = refusals(
+    (lambda: topologies.geometric(DEGREES, 1), ValueError, "positions in degrees, lat, lon, have no distances"),
+    (lambda: topologies.Mobile.from_positions(LONG.set_axis(["time", "agent", "Lat", "Lon"], axis=1), 5, columns=COLUMNS),
+     ValueError, "in degrees, Lat, Lon"),
+    (lambda: topologies.geometric(np.ma.masked_equal([[0, 1], [2, 99]], 99), 1), ValueError, r"1 masked entries, at \[1, 1\]"),
+    (lambda: topologies.geometric([[0, math.inf]], 1), ValueError, r"must be finite; 1 are not, the first at \[0, 1\]"),
+    (lambda: topologies.geometric([0, 1], 1), ValueError,
+     r"must have shape \(agents, 2\), or one or three columns; got \(2,\)"),
+    (lambda: topologies.geometric([[0, 1]], 0), ValueError, "radius must be a finite number above 0, got 0"),
+    (lambda: topologies.Mobile.from_positions(PATH[0], 1), ValueError, r"must have shape \(rounds, agents, 2\).* got \(3, 2\)"),
+    (lambda: topologies.Mobile.from_positions(np.ma.masked_equal(PATH, 9), 1), ValueError, r"masked entries, at \[0, 2, 0\]"),
+    (lambda: topologies.Mobile.from_positions(PATH, 1, cyclic="no"), ValueError, "cyclic must be True or False"),
+    (lambda: topologies.Mobile.from_positions(LONG, 1, columns="txy"), ValueError, "columns must name the time, the agent and"),
+)  # fmt: skip

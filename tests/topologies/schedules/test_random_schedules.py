@@ -12,6 +12,7 @@ from scipy import sparse
 import topologies
 from consensus.testing import check_schedule
 from tests.helpers.networks import same
+from tests.helpers.refusals import refusals
 from tests.helpers.turns import in_turn
 from topologies.schedules.base import stream
 
@@ -298,34 +299,17 @@ def test_links_between_named_agents_fail_by_their_names():
     assert topologies.LinkFailure(topologies.Static(NAMED), np.zeros((4, 4))).static
 
 
-@pytest.mark.parametrize(
-    ("function", "kind", "message"),
-    [
-        (
-            lambda: topologies.RandomEdges(SQUARE, RISKS * 2),
-            ValueError,
-            r"probability must be a number in \(0, 1\] on every edge",
-        ),
-        (lambda: topologies.RandomEdges(SQUARE, np.triu(RISKS)), ValueError, r"on every edge; on edge \(1, 0\) it is 0"),
-        (lambda: topologies.RandomEdges(SQUARE, RISKS + np.tri(4) / 99 * (RISKS < 0.9)), ValueError, "must be symmetric"),
-        (lambda: topologies.RandomEdges(SQUARE, RISKS[:3]), ValueError, r"shape \(agents, agents\) = \(4, 4\); got \(3, 4\)"),
-        (lambda: topologies.RandomEdges(SQUARE, "p"), ValueError, "edge .* has no attribute 'p'"),
-        (lambda: topologies.RandomEdges(np.ones((3, 3)) - np.eye(3), "p"), TypeError, "graph has no edge attributes"),
-        (lambda: topologies.RandomEdges(SQUARE, np.ma.masked_equal(RISKS, 0.9)), ValueError, "2 masked entries, at .0, 3."),
-        (
-            lambda: topologies.RandomEdges(SQUARE, SHUFFLED),
-            ValueError,
-            "must have the names of the agents, 0, 1, 2, ...; got c, b",
-        ),
-        (
-            lambda: topologies.LinkFailure(topologies.Static(SQUARE), "p"),
-            ValueError,
-            r"networkx.to_numpy_array\(graph, weight='p'\)",
-        ),
-        (lambda: topologies.LinkFailure(topologies.Static(SQUARE), LOSSES), ValueError, "symmetric, or symmetric=False"),
-        (lambda: topologies.LinkFailure(topologies.Static(SQUARE), RISKS), ValueError, r"in \[0, 1\) on every edge; on edge"),
-    ],
-)
-def test_bad_probabilities_of_edges_are_named(function, kind, message):
-    with pytest.raises(kind, match=message):
-        function()
+test_refusals = refusals(
+    (lambda: topologies.RandomEdges(SQUARE, RISKS * 2), ValueError, r"probability must be a number in \(0, 1\] on every edge"),
+    (lambda: topologies.RandomEdges(SQUARE, np.triu(RISKS)), ValueError, r"on every edge; on edge \(1, 0\) it is 0"),
+    (lambda: topologies.RandomEdges(SQUARE, RISKS + np.tri(4) / 99 * (RISKS < 0.9)), ValueError, "must be symmetric"),
+    (lambda: topologies.RandomEdges(SQUARE, RISKS[:3]), ValueError, r"shape \(agents, agents\) = \(4, 4\); got \(3, 4\)"),
+    (lambda: topologies.RandomEdges(SQUARE, "p"), ValueError, "edge .* has no attribute 'p'"),
+    (lambda: topologies.RandomEdges(np.ones((3, 3)) - np.eye(3), "p"), TypeError, "graph has no edge attributes"),
+    (lambda: topologies.RandomEdges(SQUARE, np.ma.masked_equal(RISKS, 0.9)), ValueError, "2 masked entries, at .0, 3."),
+    (lambda: topologies.RandomEdges(SQUARE, SHUFFLED), ValueError, "must have the names of the agents, 0, 1, 2, ...; got c, b"),
+    (lambda: topologies.LinkFailure(topologies.Static(SQUARE), "p"), ValueError,
+     r"networkx.to_numpy_array\(graph, weight='p'\)"),
+    (lambda: topologies.LinkFailure(topologies.Static(SQUARE), LOSSES), ValueError, "symmetric, or symmetric=False"),
+    (lambda: topologies.LinkFailure(topologies.Static(SQUARE), RISKS), ValueError, r"in \[0, 1\) on every edge; on edge"),
+)  # fmt: skip
