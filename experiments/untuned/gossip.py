@@ -33,11 +33,12 @@ class Outcome(NamedTuple):
     sent: float
 
 
-def measured(history, levels, most):
-    """The :class:`Outcome` of a history in its first ``most`` exchanges."""
+def measured(history, levels, most, *, stays=False):
+    """The :class:`Outcome` of a history in its first ``most`` exchanges; ``stays``: where it is at a level from then on."""
     inside = history["exchanges"] <= most
     objective = np.where(np.isfinite(history["objective"]), history["objective"], np.inf)[inside]
     there = objective <= np.asarray(levels)[:, None]
+    there = np.logical_and.accumulate(there[:, ::-1], axis=1)[:, ::-1] if stays else there
     row = there.argmax(axis=1)
     counts = [np.where(there.any(axis=1), history[name][inside][row], np.inf) for name in ("exchanges", "bytes")]
     sent = history["bytes"][inside][-1] if history["exchanges"][-1] >= most else np.inf

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+import consensus
+import topologies
 from consensus.history import History
+from consensus.problems import has_model
 from consensus.solvers import ExactDiffusion
 from experiments.untuned import __main__ as command
-from experiments.untuned import gossip, gossip_cases, rivals
+from experiments.untuned import default, default_cases, gossip, gossip_cases, rivals
 
 CASE = gossip_cases.QUICK[0]
 INF = np.inf
@@ -31,6 +34,14 @@ def test_exchanges_and_bytes_are_those_of_the_first_row_at_a_level_within_the_bu
     assert (found.lowest, found.sent) == (2.0, 100.0)
     assert gossip.measured(run, [5.0], 12).sent == 200.0
     assert gossip.measured(run, [5.0], 13).sent == INF  # was stopped before: what it would have sent is not known
+
+
+def test_a_run_that_leaves_a_level_again_is_there_when_it_stays():
+    run = history([9.0, 1.0, 4.0, 2.0, np.nan, 2.0, 1.0], range(7), range(0, 70, 10))
+    found = gossip.measured(run, [5.0, 3.0, 0.5], 6, stays=True)
+    assert found.exchanges.tolist() == [5, 5, INF]
+    assert found.bytes.tolist() == [50, 50, INF]
+    assert gossip.measured(run, [5.0, 3.0], 6).exchanges.tolist() == [1, 1]
 
 
 def test_who_misses_is_counted_with_all_exchanges_and_comes_after_who_does_not():
@@ -95,3 +106,64 @@ def test_the_quick_version_has_all_tables(capsys):
     assert "TreeLBFGS" not in printed
     command.main(["trees", "--cases", "1"])
     assert "| geometric mean" in capsys.readouterr().out
+
+
+def test_the_default_is_compared_with_the_best_rival_and_a_miss_counts_as_all_exchanges():
+    own = outcome([10, INF], [40, INF], total=4000.0)
+    found = {"a": {(): outcome([20, 30], [10, 300], 400.0)}, "b": {(1.0,): outcome([INF, INF], [INF, INF], 500.0)}}
+    expected = {"exchanges": [(0.5, "a"), (400 / 30, "a")], "bytes": [(4.0, "a"), (4000 / 300, "a")]}
+    for what, values in expected.items():
+        for part, (value, name) in enumerate(values):
+            assert default.ratio(own, (80, found), what, part, 400) == (pytest.approx(value, rel=1e-15), name)
+    assert default.ratio(own, (80, {"b": found["b"]}), "exchanges", 0, 400) == (10 / 80, "none")
+    assert default.ratio(own, (80, {"b": found["b"]}), "bytes", 0, 400) == (40 / 500, "none")
+    assert default.ratio(own, (80, {}), "bytes", 0, 400) is None
+
+
+@pytest.mark.parametrize(
+    ("costs", "network", "untuned", "bits"),
+    [
+        ("ridge", "path", {"EXTRA", "NIDS", "OPAPC"}, {"NEXT, full", "NEXT, partial", "tracking, atc", "LEAD"}),
+        ("lasso", "path", {"PGEXTRA", "NIDS"}, {"NEXT, full", "NEXT, partial"}),
+        ("MLP", "path", set(), {"NEXT, full", "NEXT, partial", "tracking, atc", "LEAD"}),
+        ("quartic", "path", set(), {"NEXT, full", "tracking, atc", "LEAD"}),
+        ("ridge", "lossy", set(), set()),
+        ("quadratic", "directed", set(), set()),
+    ],
+)
+def test_rivals_suit_costs_and_network(costs, network, untuned, bits):
+    double, single, schedule, start = default_cases.make(default_cases.Case(costs, network, 6))
+    assert (single.dtype == np.float32) == has_model(double)
+    assert single.objective(start.astype(single.dtype)) == pytest.approx(double.objective(start), rel=1e-6)
+    found = default.families(single, schedule, 1.0)
+    done = {name: {point: outcome([1, 2], [3, 4]) for point in family.start()[:1]} for name, family in found["float"].items()}
+    short = default.few_bits(single, schedule, 1.0, found["float"], done)
+    assert set(found["untuned"]) == untuned
+    assert {name.rsplit(", ", 1)[0].rsplit(", tau", 1)[0] for name in short} == bits
+    for family in found["float"].values():
+        solver = family.make(*family.start()[0])
+        assert type(solver).__name__ in {"NEXT", "SONATA", "PushDIGing", "GradientTracking", "EXTRA", "ExactDiffusion",
+                                         "NIDS", "PGEXTRA", "KGT", "AutoGT"}  # fmt: skip
+
+
+def test_the_least_objective_and_the_curvature_are_those_of_formulas():
+    double, _, _, start = default_cases.make(default_cases.Case("quadratic", "path", 4, 1e3))
+    H = np.array([[double.gradient(np.tile(e, (4, 1))) - double.gradient(np.zeros((4, 6)))] for e in np.eye(6)])[:, 0]
+    H = H.transpose(1, 0, 2)  # of the agents' costs, which are quadratics
+    w = np.linalg.solve(H.sum(axis=0), -double.total_gradient(np.zeros(6)))
+    assert default.least(double, start) == pytest.approx(double.objective(w), rel=1e-9)
+    assert default.lipschitz(double, start) == pytest.approx(4 * np.linalg.norm(H, 2, axis=(1, 2)).max(), rel=1e-3)
+    lasso, *_ = default_cases.make(default_cases.Case("lasso", "path", 4))
+    zero = np.zeros(lasso.parameters)
+    low = default.least(lasso, zero)
+    within = consensus.solve(lasso, topologies.complete(4), consensus.solvers.NIDS(), rounds=300)
+    assert low == pytest.approx(lasso.objective(within.mean), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_the_quick_version_compares_the_default(capsys):
+    command.main(["default", "--quick"])
+    printed = capsys.readouterr().out
+    for text in ("exchanges to 1.00%, 4 bits", "| AdaptiveNEXT", "| bytes to 0.01%, untuned", "within 1.5"):
+        assert text in printed
+    assert "TreeLBFGS" not in printed
