@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from consensus import _checks
 from consensus._arrays.parallel import CHUNK_BYTES
 from consensus.frameworks.trial import Generators, tried
-from consensus.models.linearization import Linearized
+from consensus.models.linearization import DEVICE_BYTES, Linearized
 
+AGENTS_AWAY = 64  # that share a call on another device, where launching one takes longer than small products
 _OWN = "_known", "_here", "_shared", "_plain", "_seconds", "_numbers_kept"  # what a process finds out by itself
 
 
@@ -37,6 +38,7 @@ class Framework(Linearized):
     """
 
     parameters: int  #: P
+    device: str
     features: tuple[int, ...]  #: the shape of a sample; there, like the next three, on what :meth:`for_samples` returns
     outputs: int
     output_shape: tuple[int, ...]  #: of a sample's outputs, which :meth:`predict` returns as one row
@@ -154,10 +156,20 @@ class Framework(Linearized):
         ends = [len(w) * part // parts for part in range(parts + 1)]
         return [slice(*span) for span in itertools.pairwise(ends)]
 
+    @property
+    def away(self) -> bool:
+        """Whether it computes on another device than the CPU, to which arrays are copied."""
+        return not self.device.startswith("cpu")
+
     def _most(self, samples: int, dtype: np.dtype) -> int:
-        """Return how many agents of so many samples may share a call: one if it fills the cache by itself."""
-        numbers = 2 * samples * sum(self.widths) + 2 * self.parameters
-        return sys.maxsize if numbers * dtype.itemsize <= CHUNK_BYTES // 2 else 1
+        """Return how many agents of so many samples may share a call: one if it fills the cache by itself.
+
+        On another device as many as its memory is asked for at once.
+        """
+        size = (2 * samples * sum(self.widths) + 2 * self.parameters) * dtype.itemsize
+        if self.away:
+            return max(1, DEVICE_BYTES // size)
+        return sys.maxsize if size <= CHUNK_BYTES // 2 else 1
 
     # What a subclass gives. Parts of a block have arrays (agents, ...): of one agent, which is worked by itself, or of several.
 

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from consensus import _checks
-from consensus.frameworks.base import Framework
+from consensus.frameworks.base import AGENTS_AWAY, Framework
 from consensus.frameworks.jax_compiled import Compiled, Derivatives, Function, PyTree, loaded
 from consensus.models.layout import NamedArray
 from consensus.models.linear import method_of
+from consensus.models.linearization import DEVICE_BYTES
 
 if TYPE_CHECKING:
     from jax import Array, Device
@@ -77,6 +78,8 @@ class JAX(Framework):
             raise TypeError(f"device must be a name such as 'cpu' or 'cuda:1'; got {_checks.shown(device)}")
         _device(device)
         self.device = device
+        if self.away:
+            self.agents_per_call, self.little = AGENTS_AWAY, DEVICE_BYTES
         with self._context(np.float32):
             tree = parameters if self._draw is None else jax.eval_shape(self._draw, jax.random.key(0))
         leaves, self._tree = jax.tree.flatten(tree)

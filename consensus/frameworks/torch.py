@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from consensus import _checks
 from consensus._arrays.parallel import CHUNK_BYTES
 from consensus.frameworks._torch import one_thread
+from consensus.frameworks.base import AGENTS_AWAY
 from consensus.frameworks.torch_buffers import BatchLayers
 from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device, copied, digest, half, kinds, made, refuse, rough
@@ -22,7 +23,7 @@ from consensus.frameworks.torch_derivatives import Derivatives
 from consensus.frameworks.torch_draws import seeded
 from consensus.frameworks.torch_gradients import ModuleGradients
 from consensus.models.layout import NamedArray
-from consensus.models.linearization import fitting
+from consensus.models.linearization import DEVICE_BYTES, fitting
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -123,6 +124,8 @@ class Torch(ModuleGradients):
         self._linear &= not self._rough and not any(part._forward_pre_hooks for part in self._module.modules())
         self.agents_per_call = _LAYERS if self._linear else _TOGETHER if convolves else 1
         self.little = (self.agents_per_call if convolves else 1) * CHUNK_BYTES
+        if self.away:
+            self.agents_per_call, self.little = AGENTS_AWAY if self._linear else self.agents_per_call, DEVICE_BYTES
         self._prepare()
 
     def __repr__(self) -> str:

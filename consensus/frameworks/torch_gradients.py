@@ -13,6 +13,7 @@ import numpy as np
 from consensus.frameworks._torch import one_thread
 from consensus.frameworks.torch_calls import ModuleCalls, loaded
 from consensus.frameworks.torch_derivatives import Derivatives, slopes
+from consensus.frameworks.torch_device import slope_of, write_gradients
 from consensus.frameworks.torch_draws import runs_python, seeded
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ class ModuleGradients(ModuleCalls):
             for rows in model._cut(w, x):
                 since = time.perf_counter()
                 points, inputs, d, c = (array[rows] for array in (w, x, targets, weights))
-                if len(points) == 1:
+                if model.away and (slope := slope_of(loss)):
+                    write_gradients(model, slope, points, inputs, d, c, out[rows])
+                elif len(points) == 1:
                     model._write_one(loss, points, inputs, d, c, out[rows])
                 else:
                     out[rows] = model._of_several(loss, points, inputs, d, c)
@@ -113,8 +116,12 @@ class ModuleGradients(ModuleCalls):
 
         def backward() -> None:
             u = self._stack(self._cotangents(loss, outputs, x, d, c))
-            for slope, (_, start, end, _) in zip(slopes([outputs], [u], parameters), self._spans, strict=True):
-                out[0, start:end] = slope.reshape(-1).to(row.dtype).cpu().numpy()
+            found = [slope.reshape(-1).to(row.dtype) for slope in slopes([outputs], [u], parameters)]
+            if self.away:  # one copy, and one wait
+                out[0] = torch.cat(found).cpu().numpy()
+                return
+            for slope, (_, start, end, _) in zip(found, self._spans, strict=True):
+                out[0, start:end] = slope.numpy()
 
         with self._drawing():
             outputs = self._whole(self._returned(module, self._halved(self._stack(x))), row.dtype)

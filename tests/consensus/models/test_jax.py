@@ -6,6 +6,8 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from consensus import SquaredLoss
+from consensus.frameworks.base import Framework
 from consensus.models import JAX
 from consensus.testing import check_model
 from tests.helpers import frameworks
@@ -118,3 +120,19 @@ def test_a_gpu_gives_what_the_cpu_gives():
     w, x, u = rng.standard_normal((3, 20)), rng.standard_normal((3, 5, 4)), rng.standard_normal((3, 5, 2))
     here, there = (JAX(apply, ZEROS, device=device).vjp(w, x, u) for device in ("cpu", "cuda"))
     np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-11)
+
+
+def test_on_another_device_agents_share_a_call(monkeypatch):
+    """By ``vmap``: here agents with so many samples are computed one by one."""
+    data = np.random.default_rng(0).standard_normal((3, 12_000, 4)), np.zeros((3, 12_000, 2))
+    w, weights = np.random.default_rng(1).standard_normal((3, 20)), np.ones((3, 12_000))
+    found, calls = [], []
+    for away in (False, True):
+        monkeypatch.setattr(Framework, "away", away)
+        model, out = JAX(apply, ZEROS).for_samples((4,), np.float64), np.empty((3, 20))
+        pull_back = model._here.pull_back
+        monkeypatch.setattr(model._here, "pull_back", lambda *given, of=pull_back: calls.append(1) or of(*given))
+        model.gradient_of(SquaredLoss())(w, *data, weights, out=out)
+        found.append((out, len(calls)))
+    assert [count for _, count in found] == [3, 4]  # three calls, then one more
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-10)
