@@ -158,7 +158,7 @@ class Framework(Linearized):
 
     @property
     def away(self) -> bool:
-        """Whether it computes on another device than the CPU, to which arrays are copied."""
+        """True on another device than the CPU, to which arrays are copied."""
         return not self.device.startswith("cpu")
 
     def _most(self, samples: int, dtype: np.dtype) -> int:
