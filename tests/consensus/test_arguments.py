@@ -6,9 +6,23 @@ import scipy.sparse as sp
 
 import consensus
 import topologies
-from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, GradientTracking, PushPull
+from consensus.regularizers import SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
+from consensus.solvers import (
+    ATG,
+    DGD,
+    DLM,
+    LTADMM,
+    NEXT,
+    SONATA,
+    AdaptiveNEXT,
+    DiNNO,
+    GradientTracking,
+    NetworkGIANT,
+    PushDIGing,
+    PushPull,
+)
 from consensus.step_sizes import Constant, Diminishing, InverseSqrt
-from consensus.surrogates import FullLinearization
+from consensus.surrogates import FullLinearization, PartialLinearization
 from tests.helpers.problems import problem
 from tests.helpers.refusals import refusals
 
@@ -191,6 +205,229 @@ def test_states_and_widths_are_those_of_problems(solver, odd):
         solver.init(odd, np.zeros((6, 5)))
     with pytest.raises(TypeError, match=r"^problem must be a problem"):
         solver.width(odd)
+
+
+# What the methods that take arrays make of arguments that are none, and what is refused where it is given.
+
+
+V = np.random.default_rng(0).standard_normal((5, 4))
+REGULARIZERS = [
+    consensus.L1(0.1),
+    consensus.L2(0.1),
+    ElasticNet(0.1, 0.2),
+    GroupL1(0.1, [[0, 1], [3]]),
+    Box(-0.5, [0.5, 1.0, np.inf, 2.0]),
+    NonNegative(),
+    L2Ball(0.5),
+    LogSum(0.1, 0.1),
+    SCAD(0.1),
+]
+NO_ARRAYS = [None, "x", b"x", 2j, object(), {}, set(), np, int, len, iter([1.0]), sp.eye_array(4)]
+NO_NUMBERS = [[1, [2]], ["a", "b"], [None, 1.0], np.array([1j, 2.0]), np.array(["2020-01-01"], "datetime64[D]")]
+kind = lambda odd: type(odd).__name__  # noqa: E731
+
+
+@pytest.mark.parametrize("r", REGULARIZERS, ids=kind)
+def test_points_that_are_none_are_named(r):
+    methods = [("w", r.value), ("v", lambda v: r.prox(v, 0.5)), *([("w", r.gradient)] if r.smooth else [])]
+    for name, method in methods:
+        for odd in NO_ARRAYS:
+            with pytest.raises(TypeError, match=rf"^{name} must be "):
+                method(odd)
+        for odd in NO_NUMBERS:
+            with pytest.raises(ValueError, match=rf"^{name} must "):
+                method(odd)
+        for odd in (0.5, np.array(0.5), np.ones((2, 5, 4))):
+            with pytest.raises(ValueError, match=rf"^{name} must have shape \(P,\) or \(agents, P\); got \("):
+                method(odd)
+
+
+@pytest.mark.parametrize("r", REGULARIZERS, ids=kind)
+def test_steps_that_are_none_are_named(r):
+    for odd in (0, -1.0, np.nan, np.inf, None, 2j, object(), 10**400, np.float64(-1), np.float32(0)):
+        with pytest.raises(ValueError, match=r"^step must be a finite number"):
+            r.prox(V, odd)
+    for odd in ("x", {}, sp.eye_array(4)):
+        with pytest.raises(TypeError, match=r"^step must be "):
+            r.prox(V, odd)
+    for odd in ([1, [2]], ["a"], np.array([[1j]])):
+        with pytest.raises(ValueError, match=r"^step must "):
+            r.prox(V, odd)
+    for odd in (np.ones(4), np.ones(5), np.ones((5, 4)), np.ones((1, 4)), np.ones((4, 1)), [], np.ones((1, 1, 1))):
+        with pytest.raises(ValueError, match=r"^step must be a number or an array \(agents, 1\) = \(5, 1\); got shape"):
+            r.prox(V, odd)
+    with pytest.raises(ValueError, match=r"^step must be a number or an array \(1,\); got shape \(1, 1\)"):
+        r.prox(V[0], np.ones((1, 1)))
+
+
+@pytest.mark.parametrize("r", REGULARIZERS, ids=kind)
+def test_lists_whole_numbers_and_all_steps_do(r):
+    p, values = r.prox(V, 0.5), r.value(V)
+    np.testing.assert_array_equal(r.prox(V.tolist(), 0.5), p)
+    np.testing.assert_array_equal(r.value(V.tolist()), values)
+    for step in (np.float64(0.5), np.array(0.5), [0.5], [[0.5]], np.full((5, 1), 0.5), [[0.5]] * 5):
+        np.testing.assert_array_equal(r.prox(V, step), p)
+    np.testing.assert_array_equal(r.prox(V[1], np.array([0.5])), p[1])
+    whole = np.arange(-2, 2)
+    np.testing.assert_array_equal(r.prox(whole, 1), r.prox(whole.astype(float), 1.0))
+    assert r.value(whole) == r.value(whole.astype(float))
+
+
+@pytest.mark.parametrize("loss", [consensus.SquaredLoss(), consensus.Huber(), consensus.LogisticLoss()], ids=kind)
+def test_a_losss_lists_do_and_what_is_none_is_named(loss):
+    outputs, targets = V[:, :2], (V[:, 2:] > 0).astype(float)
+    for method in (loss.value, loss.gradient, loss.error):
+        np.testing.assert_array_equal(method(outputs.tolist(), targets.tolist()), method(outputs, targets))
+        for odd in (NO_ARRAYS, NO_NUMBERS):
+            for value in odd:
+                with pytest.raises((TypeError, ValueError), match=r"^outputs must "):
+                    method(value, targets)
+                with pytest.raises((TypeError, ValueError), match=r"^targets must "):
+                    method(outputs, value)
+
+
+def test_classes_are_numbers():
+    loss, outputs = consensus.CrossEntropy(), V[:, :3]
+    np.testing.assert_array_equal(loss.value(outputs.tolist(), [0, 1, 2, 0, 1]), loss.value(outputs, np.array([0, 1, 2, 0, 1])))
+    for method in (loss.value, loss.gradient, loss.error):
+        with pytest.raises(ValueError, match=r"^targets must hold real numbers; got dtype <U1"):
+            method(outputs, np.array(list("abcab")))
+        with pytest.raises(ValueError, match=r"^outputs must have shape"):
+            method(np.ones((5, 0)), np.zeros(5))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(ATG, DGD, DLM, DiNNO, GradientTracking, LTADMM, NetworkGIANT, PushDIGing, PushPull),
+        lambda step: NEXT(FullLinearization(1.0), step),
+        lambda step: SONATA(PartialLinearization(1.0), step),
+    ],
+)
+def test_a_solvers_step_is_named(make):
+    for odd in (0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match=r"^step_size must be a finite number > 0; got"):
+            make(odd)
+
+
+@pytest.fixture
+def linear():
+    shards = consensus.partition(V, V[:, 0], agents=5)
+    return consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+
+
+def test_a_problems_points_are_named(linear):
+    for odd in (None, "x", {}, [1, [2]], sp.eye_array(5)):
+        for name, method in (("w", linear.value), ("w", linear.gradient), ("w", linear.average_gradient)):
+            with pytest.raises((TypeError, ValueError), match=rf"^{name} must be "):
+                method(odd)
+        for method in (linear.objective, linear.stationarity):
+            with pytest.raises((TypeError, ValueError), match=r"^point must be "):
+                method(odd)
+    assert linear.objective([0.5] * 5) == linear.objective(np.full(5, 0.5))
+    assert linear.stationarity([0.5] * 5) == linear.stationarity(np.full(5, 0.5))
+    with pytest.raises(ValueError, match=r"^rows must be an array"):
+        linear.restrict([1, [2]])
+    with pytest.raises(TypeError, match=r"^model must be a model"):
+        consensus.models.linearize(linear, V, V)
+
+
+@pytest.mark.parametrize("odd", [None, 1, "yes", np.arange(4), []], ids=kind)
+def test_what_is_true_or_false_is_named(odd, linear):
+    network = topologies.ring(5)
+    history = consensus.History()
+    history.append({"round": 0, "objective": 1.0})
+    calls = {
+        "progress": lambda: consensus.solve(linear, network, rounds=1, progress=odd),
+        "gather": lambda: consensus.solve(linear, network, rounds=1, gather=odd),
+        "agent_objectives": lambda: consensus.solve(linear, network, rounds=1, agent_objectives=odd),
+        "bias": lambda: consensus.Linear(3, bias=odd),
+        "log": lambda: consensus.plotting.convergence(history, log=odd),
+        "log_x": lambda: consensus.plotting.spectrum(network, log_x=odd),
+        "nonnegative": lambda: topologies.fastest(network, nonnegative=odd),
+    }
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=rf"^{name} must be True or False, got "):
+            call()
+
+
+def test_a_seed_of_a_split_is_named():
+    for odd in (-1, 2**32, 0.5, 2j, "x"):
+        with pytest.raises(ValueError, match=r"^seed must be a whole number >= 0"):
+            consensus.datasets.split(V, V[:, 0], seed=odd)
+        with pytest.raises(ValueError, match=r"^seed must be a whole number >= 0"):
+            consensus.datasets.folds(V, V[:, 0], 2, seed=odd)
+
+
+def test_records_and_settings_are_named():
+    result = consensus.Result(V, consensus.History(), 3, "done")
+    assert "resume='run.ckpt'" in str(consensus.Interrupted(result, "run.ckpt"))
+    for odd in (None, 0, "x"):
+        with pytest.raises(TypeError, match=r"^result must be a Result"):
+            consensus.Interrupted(odd)
+    with pytest.raises(TypeError, match=r"^checkpoint must be a path"):
+        consensus.Interrupted(result, np.arange(4))
+    for odd in (3, None, np.array(0.5)):
+        with pytest.raises(TypeError, match=r"^groups of GroupL1 must be a sequence"):
+            GroupL1(0.1, odd)
+    for odd in ([1, [2]], 3, None, "x", [3]):
+        with pytest.raises(ValueError, match=r"^widths must be "):
+            consensus.MLP(odd)
+    assert Box(-(10**30), 1).lower == -1e30
+    history = consensus.History()
+    history.append({"round": 0, "objective": 1.0})
+    for odd in ({}, [], np.arange(3), None):
+        assert odd not in history
+        assert history.get(odd, 7) == 7
+        with pytest.raises(KeyError, match="no column"):
+            history[odd]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no rows"),
+        ("round,objective\n", "no rows"),
+        ("round,objective\n0,1.0\n" + "9" * 400 + ",1.0\n", "line 3 has no number of 64 bits in column .round., but 9"),
+    ],
+)
+def test_damaged_histories_are_refused(tmp_path, text, words):
+    (tmp_path / "run.csv").write_text(text)
+    with pytest.raises(ValueError, match=rf"run\.csv is no history as to_csv writes it: .*{words}"):
+        consensus.History.from_csv(tmp_path / "run.csv")
+
+
+@pytest.mark.parametrize("name", ["features", "targets"])
+def test_shards_that_are_not_finite_are_refused(tmp_path, name):
+    consensus.data.save_shards(consensus.partition(V, V[:, 0], agents=2), tmp_path)
+    with np.load(tmp_path / "agent-1.npz") as file:
+        arrays = dict(file)
+    arrays[name][1] = np.nan
+    np.savez(tmp_path / "agent-1.npz", **arrays)
+    with pytest.raises(ValueError, match=rf"agent-1\.npz must hold finite {name}"):
+        consensus.data.load_shards(tmp_path)
+
+
+def test_a_communicator_and_agents_are_named():
+    pytest.importorskip("mpi4py")
+    for odd in (0, "x", object()):
+        with pytest.raises(TypeError, match=r"^communicator must be a communicator"):
+            consensus.engines.MPI(odd)
+    for odd in ([], np.array([]), None, 0):
+        with pytest.raises(ValueError, match=r"^agents must be a whole number >= 1"):
+            consensus.engines.MPI().rows(odd)
+
+
+def test_matrices_and_contacts_are_named():
+    for odd in ([1, [2]], [["a", "b"], ["c", "d"]], [[1j, 0], [0, 1]], {}, sp.csr_array(np.eye(2) * 1j)):
+        with pytest.raises(TypeError, match=r"^matrix must .*real numbers, got"):
+            topologies.from_matrix(odd)
+    with pytest.raises((TypeError, ValueError), match=r"^outages\[0\] "):
+        topologies.AgentFailure(topologies.Static(topologies.ring(4)), [1, [2]])
+    with pytest.raises(TypeError, match=r"^labels must be a sequence"):
+        topologies.Temporal([0], [(0, 1)], 1, labels=np.array(0.5))
+    with pytest.raises(ValueError, match=r"but labels names the agents 0, \.\.\., -1"):
+        topologies.Temporal([0], [(0, 1)], 1, labels=[])
 
 
 test_refusals = refusals(

@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 import consensus
+from consensus import solvers
 from consensus.engines import Processes, Stacked
+from consensus.local import newton
+from consensus.local.subproblem import Subproblem
 from consensus.solvers import DGD
-from tests.helpers import engine_cases
-from tests.helpers.engine_harness import assert_same, on_ranks, read
+from consensus.surrogates import PartialLinearization
+from tests.helpers import engine_cases, golden, problem_ranks
+from tests.helpers.engine_harness import assert_same, on_ranks, read, started
+from tests.helpers.golden import lines
+from tests.helpers.pairs import AGENTS, PAIRS, problem
 
 CASES = engine_cases.compared()
 
@@ -85,3 +91,91 @@ def test_a_part_of_the_agents_is_refused_where_all_are_needed(engine):
     part = CASES["tolerance"].problem.restrict(slice(0, 3))
     with pytest.raises(ValueError, match=r"3 of 7 agents.*MPI"):
         consensus.solve(part, engine_cases.NETWORKS["static"], DGD(0.05), rounds=3, engine=engine)
+
+
+# Every solver has the same bits on workers and on ranks as in one process, whether it is recorded, tested, kept or resumed.
+
+
+@pytest.fixture(scope="module")
+def stacked():
+    return list(golden.lines(golden.runs()))
+
+
+@pytest.mark.slow
+def test_every_solver_runs_in_every_mode(stacked):
+    assert len({line.partition("\t")[0] for line in stacked}) == len(golden.SOLVERS) * len(golden.MODES)
+    assert [line for line in stacked if "Error" in line] == []
+    by_mode = [line.rpartition(" ")[0].rpartition("\t")[2] for line in stacked]  # digests of w
+    assert by_mode[0::4] == by_mode[1::4] == by_mode[2::4] == by_mode[3::4]
+
+
+@pytest.mark.slow
+def test_workers(stacked, forked):
+    found = list(golden.lines(golden.runs(Processes(2), few=True)))  # a new pair of processes for each run
+    assert len(found) == len(golden.SOLVERS)
+    assert set(found) <= set(stacked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "modes"), [("mpi", "all"), ("torch", "few")])
+def test_every_solver_on_ranks(kind, modes, stacked):
+    done = started(kind, 2, golden.__file__, modes, timeout=500)
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.splitlines()
+    assert len(found) == len(golden.SOLVERS) * (len(golden.MODES) if modes == "all" else 1)
+    assert set(found) <= set(stacked)
+
+
+# Online, aggregative and zeroth-order problems, and accumulated gradients, have the bits of one process on ranks.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_ranks_have_the_bits_of_one_process(kind):
+    wanted = list(lines(problem_ranks.runs()))
+    assert [line for line in wanted if "Error" in line] == []
+    done = started(kind, 2, problem_ranks.__file__)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == wanted
+
+
+# Runs in float32 stay in float32, in local solves, too: a NumPy double turns an array into float64 in silence.
+
+
+@pytest.mark.filterwarnings("ignore::consensus.errors.UnfinishedWarning")
+@pytest.mark.parametrize(("loss", "regularizer"), PAIRS)
+def test_local_solves_stay_in_single_precision_where_steps_are_searched(loss, regularizer, monkeypatch):
+    """With so small a tau Newton's whole step is too long for some agents: a search along it begins."""
+    p, searched, seen = problem(loss, regularizer, (3,), scale=2), [], set()
+    least = newton._least
+
+    def watched(method):
+        def call(sub, x, *arrays):
+            result = method(sub, x, *arrays)
+            seen.add((sub.w.dtype, *(array.dtype for array in (x, *arrays, result))))
+            return result
+
+        return call
+
+    for name in ("value", "terms", "gradient"):
+        monkeypatch.setattr(Subproblem, name, watched(getattr(Subproblem, name)))
+    monkeypatch.setattr(newton, "_least", lambda *arguments: searched.append(1) or least(*arguments))
+    w = np.random.default_rng(1).standard_normal((AGENTS, p.parameters)).astype(np.float32)
+    gradient = p.gradient(w)
+    consensus.local.Exact().solve(PartialLinearization(0.1).at(p, w, gradient), 6 * gradient, p.regularizer)
+    assert searched or loss == "squared" or regularizer in ("ball", "box", "nonnegative")
+    assert [dtypes for dtypes in seen if len(set(dtypes)) > 1] == []
+
+
+@pytest.mark.filterwarnings("ignore::consensus.errors.UnfinishedWarning")
+@pytest.mark.parametrize(
+    ("loss", "hidden"),
+    [
+        ("logistic", ()),
+        *(pytest.param(loss, (3,), marks=pytest.mark.slow) for loss in ("Huber", "logistic", "cross-entropy")),
+    ],
+)
+def test_engines_agree_where_some_agents_search_along_a_step(loss, hidden, forked):
+    solver = solvers.NEXT(PartialLinearization(1e-3), 0.5)
+    case = engine_cases.Case(problem(loss, "L2", hidden, 8), engine_cases.NETWORKS["random"], solver, engine_cases.OBSERVED)
+    assert_same(case.run(engine=Processes(3)), case.run())

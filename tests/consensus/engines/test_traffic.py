@@ -1,5 +1,6 @@
-"""What each agent sends and receives: by hand on trees, and in all it is twice what is sent, whoever sends what."""
+"""What each agent sends and receives: by hand on trees, and how what all ranks collect travels."""
 
+import itertools
 from types import SimpleNamespace
 
 import networkx as nx
@@ -8,8 +9,12 @@ import pytest
 
 import consensus
 import topologies
+from consensus.asynchronous.post import ANSWER, COUNT, MAIL, ORDER
+from consensus.asynchronous.torch_ranks import LEAVES, TAKEN
 from consensus.compression import Quantize, Sparse, TopK
 from consensus.engines import Engine, StackedNetwork, reports, run_rounds
+from consensus.engines.ranks import routes
+from consensus.engines.transport import COLLECTED, MIXED, NOTES, UNEVEN
 from consensus.robust import NNA
 from consensus.solvers import BEER, DGD, SGP, AdaptiveNEXT, GradientTracking, PowerGossip, RelaySGD, TreeLBFGS, TreeNewton
 from tests.helpers.turns import with_slow
@@ -42,10 +47,10 @@ class Kept(Engine):
 
 
 RANDOM = topologies.erdos_renyi(8, 0.4, seed=0)
-UNEVEN = topologies.RandomEdges(RANDOM, 0.5, seed=0)
+CHANGING = topologies.RandomEdges(RANDOM, 0.5, seed=0)
 ARCS = nx.DiGraph([*((i, (i + 1) % 8) for i in range(8)), (0, 4), (2, 7)])  # agents send and receive unequally
 RUNS = {
-    "changing": (GradientTracking(0.01), UNEVEN),
+    "changing": (GradientTracking(0.01), CHANGING),
     "directed": (SGP(0.01), topologies.Static(ARCS, weights=topologies.push)),
     "packed": (BEER(TopK(2), 0.01, 0.3), RANDOM),
     "quantised": (BEER(Quantize(4), 0.01, 0.3), RANDOM),
@@ -53,7 +58,7 @@ RUNS = {
     "told": (PowerGossip(DGD(0.01), 1), RANDOM),
     "relayed": (RelaySGD(0.01), RANDOM),
     "adaptive": (AdaptiveNEXT(), RANDOM),
-    "adaptive, changing": (AdaptiveNEXT(), UNEVEN),
+    "adaptive, changing": (AdaptiveNEXT(), CHANGING),
     "tree": (TreeLBFGS(), RANDOM),
     "tree, curvature": (TreeNewton(), RANDOM),
 }
@@ -105,3 +110,30 @@ def test_bytes_between_hosts_add_up_when_a_run_goes_on_elsewhere(first, then, ex
     assert set(resumed) - set(alone) == {"bytes_between_hosts"}
     for name in set(alone) - {"seconds"}:
         np.testing.assert_array_equal(resumed[name], alone[name])
+
+
+# How what all ranks collect travels: everyone comes to have everything, and machines get it once.
+
+
+def test_messages_of_different_kinds_have_different_tags():
+    mail = MAIL, COUNT, ORDER, ANSWER
+    assert len({MIXED, COLLECTED, UNEVEN, NOTES, LEAVES, *mail, *(kind + TAKEN for kind in mail)}) == 13
+
+
+@pytest.mark.parametrize("hosts", ["a", "ab", "aabb", "aaabbc", "abababa", "aaaab", "abcde", "aaaaaaa"])
+def test_all_ranks_get_all_rows_and_each_host_gets_them_once(hosts):
+    ranks = range(len(hosts))
+    steps = list(zip(*(routes(me, hosts) for me in ranks), strict=True))
+    has = [{me} for me in ranks]
+    crossed = []
+    for step in steps:
+        before = [set(owners) for owners in has]
+        for one, other in itertools.permutations(ranks, 2):
+            sent = [owner for rank, owner in step[one][1] if rank == other]
+            assert sent == [owner for rank, owner in step[other][0] if rank == one]  # in the same order
+            assert before[one] >= set(sent)
+            assert not has[other] & set(sent)  # nothing arrives twice
+            has[other] |= set(sent)
+            crossed += [(owner, hosts[other]) for owner in sent if hosts[one] != hosts[other]]
+    assert has == [set(ranks)] * len(hosts)
+    assert sorted(crossed) == sorted((owner, host) for owner in ranks for host in set(hosts) - {hosts[owner]})

@@ -1,16 +1,22 @@
-"""What is particular to modules of PyTorch."""
+"""What is particular to modules of PyTorch: gradients by their own calls, agents of a call, threads, refusals."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import consensus
+from consensus.frameworks.torch_derivatives import slopes
+from consensus.frameworks.torch_draws import runs_python
 from consensus.models import Torch
 from consensus.testing import check_model
+from tests.helpers import frameworks
 from tests.helpers.turns import in_turn
 
 torch = pytest.importorskip("torch")
+
 nn = torch.nn
 
 
@@ -152,3 +158,142 @@ def test_a_gpu_gives_what_the_cpu_gives():
         here, there = map(product, models)
         np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-11)
     check_model(models[1], 4)
+
+
+# Gradients of PyTorch's modules by their own calls.
+
+
+X = np.random.default_rng(0).standard_normal((24, 3, 8)).astype(np.float32)
+
+
+class Last(nn.Module):
+    """A recurrent layer, of which a part has no influence on the outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.unused, self.head = nn.GRU(8, 5, batch_first=True), nn.Linear(2, 2), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.head(self.inner(x)[0][:, -1])
+
+
+class Repeated(nn.Module):
+    """A block that is computed again on the way back, as large networks do to save memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.block, self.head = nn.Sequential(nn.Linear(24, 6), nn.Dropout(0.5)), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(torch.utils.checkpoint.checkpoint(self.block, x.flatten(1), use_reentrant=False))
+
+
+def problem(module):
+    torch.manual_seed(0)
+    return consensus.Problem(Torch(module()), consensus.CrossEntropy(), consensus.partition(X, np.arange(24) % 3, agents=4))
+
+
+def test_the_bits_are_those_of_the_linearization():
+    p = problem(Last)
+    w = np.random.default_rng(1).standard_normal((4, p.parameters)).astype(np.float32)
+    outputs, linearization = p.linearize(w, slice(None))
+    slopes = p.loss.gradient(outputs, p.shards.targets) * p.weights[:, :, None]
+    gradient = p.gradient(w)
+    np.testing.assert_array_equal(gradient, linearization.vjp(slopes))
+    unused = next(array for array in p.model.layout if array.name == "unused.weight")
+    assert not gradient[:, unused.start : unused.start + 6].any()
+
+
+def test_python_on_the_way_back_may_draw_and_has_the_generator_to_itself():
+    def backward(module, hook=False):
+        outputs = module(torch.ones(2, 24))
+        if hook:
+            outputs.register_hook(lambda slopes: slopes * torch.rand(()))
+        return lambda: torch.autograd.grad(outputs.sum(), list(module.parameters()))
+
+    assert not runs_python(backward(nn.Sequential(nn.Linear(24, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 3))))
+    assert runs_python(backward(Repeated()))
+    assert runs_python(backward(nn.Linear(24, 3), hook=True))
+    assert runs_python(lambda: None)  # unknown
+
+
+@pytest.mark.parametrize("module", [Repeated, lambda: nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(24, 3))])
+def test_threads_do_not_share_random_numbers(module, monkeypatch):
+    p = problem(module)
+    w, batch = np.ones((4, p.parameters), np.float32), consensus.Minibatches(4).at(p, 5)
+    one_by_one = p.gradient(w, batch)  # by one thread, as nothing is known of how long it takes
+    monkeypatch.setattr("consensus.frameworks.torch_gradients._THREAD", 0.0)
+    monkeypatch.setattr("consensus._arrays.parallel._WORTH_BYTES", 0)
+    with threadpool_limits(2):
+        for _ in range(20):
+            np.testing.assert_array_equal(p.gradient(w, batch), one_by_one)
+
+
+def test_threads_are_worth_it_if_an_agents_quickest_gradient_of_no_more_samples_took_long():
+    model = consensus.models.Torch(torch.nn.Linear(3, 1))
+    model._seconds.clear()
+    assert not model.worth_a_thread(10**6)  # nothing is known
+    model._note(100, 5e-3)
+    assert [model.worth_a_thread(samples) for samples in (99, 100, 1000)] == [False, True, True]
+    model._note(100, 1e-4)  # the first call took long for reasons of its own
+    model._note(100, 5e-3)
+    assert not model.worth_a_thread(1000)
+    model._note(10, 1.0)
+    assert model.worth_a_thread(10)
+
+
+def test_sparse_slopes_of_an_embedding_are_those_of_a_dense_one():
+    """Where they are taken of several agents at once, and where a model is linearised."""
+    rows = torch.arange(6).reshape(2, 3)
+    table = torch.arange(20.0).reshape(10, 2)
+    found = []
+    for sparse in (True, False):
+        leaf = table.clone().requires_grad_()
+        outputs = torch.nn.functional.embedding(rows, leaf, sparse=sparse)
+        found.append(slopes([outputs], [torch.ones_like(outputs)], [leaf])[0])
+    assert not found[0].is_sparse
+    assert torch.equal(*found)
+
+
+# How many agents a call of a PyTorch module has, which changes results by rounding alone.
+
+
+class Branch(nn.Module):
+    """Has a Linear layer, and looks at the numbers of a sample, which functions of several agents cannot."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.head(x) if bool((x**2 >= 0).all()) else x[:, :2]
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "most"),
+    [
+        (lambda: nn.Linear(3, 2), (3,), sys.maxsize),
+        (lambda: nn.Sequential(nn.LayerNorm(3), nn.Linear(3, 2)), (3,), 1),
+        (Branch, (3,), 1),
+        (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2)), (1, 4, 4), 5),
+    ],
+    ids=["linear", "other layers", "it fails for several", "convolutions"],
+)
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(float)], ids=str)
+def test_agents_share_a_call_where_that_is_quicker_and_works(make, shape, most, dtype):
+    model = Torch(make()).for_samples(shape, dtype)
+    assert model._most(4, dtype) == most
+    assert model._most(10**7, dtype) == 1
+    w, x = np.ones((3, model.parameters), dtype), np.ones((3, 4, *shape), dtype)
+    assert np.isfinite(model.predict(w, x)).all()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-12)])
+def test_convolutions_agree_in_every_block(dtype, tolerance):
+    model, rng = frameworks.torch_cnn(), np.random.default_rng(0)
+    shapes = (model.parameters,), (4, *frameworks.IMAGE), (4, frameworks.CLASSES)
+    arrays = [rng.standard_normal((7, *shape)).astype(dtype) for shape in shapes]
+    whole = model.vjp(*arrays)
+    for rows in (slice(0, 1), slice(1, 3), slice(3, 7), slice(None, None, -1)):
+        found = model.vjp(*(array[rows].copy() for array in arrays))
+        np.testing.assert_allclose(found, whole[rows], rtol=tolerance, atol=tolerance * np.abs(whole).max())
