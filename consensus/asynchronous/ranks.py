@@ -64,22 +64,22 @@ class AsyncRanks(RankEngine):
         labels = _names.of_run(problem, schedule)
         names = [f"rank {rank} ({_names.block(block, labels)})" for rank, block in enumerate(blocks)]
         self.ranks.enter(lambda: f"after {observer.round} rounds", names)
-        try:
-            with (
-                threadpool_limits(self.cores, user_api="blas"),
-                one_blas_thread(),
-                np.errstate(over="ignore", invalid="ignore", divide="ignore"),
-                self._terminated(observer, names[self.rank]),
-            ):
+        with (
+            threadpool_limits(self.cores, user_api="blas"),
+            one_blas_thread(),
+            np.errstate(over="ignore", invalid="ignore", divide="ignore"),
+            self._terminated(observer, names[self.rank]),
+        ):
+            try:
                 return self._wake(problem, schedule, waking, begin.numbers["w"], rounds, observer, blocks)
-        except BaseException as error:
-            if self.size == 1:
-                raise
-            if isinstance(error, LostRank):
-                error = self._lost(error)
-            self.ranks.abort(error, f"{names[self.rank]} failed; the job is aborted. {self._keep_history(observer)}")
-        finally:
-            self.ranks.leave("at the end of consensus.solve")
+            except BaseException as error:  # as this rank ends, it still obeys SIGTERM: others may have ended first
+                if self.size == 1:
+                    raise
+                if isinstance(error, LostRank):
+                    error = self._lost(error)
+                self.ranks.abort(error, f"{names[self.rank]} failed; the job is aborted. {self._keep_history(observer)}")
+            finally:
+                self.ranks.leave("at the end of consensus.solve")
 
     def _wake(
         self,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TAKEN = 32  # added to the tag of a message: the tag of the word that it was taken
 LEAVES = 1911  # the tag of the last word of a rank
+_MOMENT = 3e-4  # seconds
 
 
 class AsyncTorch(AsyncRanks, Torch):
@@ -112,6 +113,9 @@ class TorchPost(RankPost):
 
     def receives(self, rank: int, kind: int, buffer: np.ndarray) -> Receiving:
         return Receiving(self, rank, kind, buffer)
+
+    def pause(self) -> None:
+        time.sleep(_MOMENT)  # gloo's own threads have the core: an agent that wakes meanwhile would have no news, either
 
     def end(self, ranks: Ranks) -> None:
         super().end(ranks)

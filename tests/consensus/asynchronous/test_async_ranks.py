@@ -142,6 +142,6 @@ def test_a_rank_that_dies_is_named_by_the_others_which_end(killed, tmp_path):
     assert "never printed" not in "".join(out for out, _ in said)
     who = "rank 0 (agents 0 to 1)" if killed == 0 else "rank 2 (agents 5 to 7)"
     errors = [text for rank, (_, text) in enumerate(said) if rank != killed]
-    assert f"rounds: {who} has ended, or its connection broke" in errors[0]
+    assert f"rounds: {who} has ended, or its connection broke" in "".join(errors)  # the other one may see the first of them end
     assert all("WorkerError: after " in text for text in errors)
     assert len([*tmp_path.glob("history-of-ASYSONATA-until-round-*.csv")]) == (killed != 0)  # the first rank writes it
