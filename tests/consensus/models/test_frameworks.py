@@ -1,4 +1,6 @@
-"""Models of PyTorch and JAX give what ours give, and what each other give."""
+"""Models of PyTorch and JAX give what ours give, and what each other give; deep networks are loops by hand there."""
+
+import functools
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from consensus.engines import Processes
 from consensus.models import JAX, Torch
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
+from experiments.benchmarks import deep
+from experiments.benchmarks.networks import NETWORKS
 from tests.helpers import frameworks
 
 AGENTS, SAMPLES = 3, 5
@@ -20,8 +24,6 @@ SOLVERS = {
     "D-PSGD": DGD(0.2, batch=4),
 }
 ROUNDS = {"AdaptiveNEXT": 10}  # after which a difference in the last bit has made of a message another multiple of its unit
-
-
 FRAMEWORKS = {
     "torch": (frameworks.torch_mlp, frameworks.torch_cnn, ORDER),
     "jax": (frameworks.jax_mlp, frameworks.jax_cnn, np.arange(len(ORDER))),
@@ -202,3 +204,29 @@ def test_workers_rebuild_the_model_and_get_the_same(framework, start):
     found, wanted = (train(problem, solver, begin, rounds=5, engine=engine) for engine in (Processes(2), "stacked"))
     np.testing.assert_allclose(found.w, wanted.w, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.history["objective"], wanted.history["objective"], rtol=1e-12)
+
+
+# Five kinds of deep networks against loops by hand in their frameworks, on graphs that stand still and that change.
+
+
+SMALL, FEW = True, 6
+
+
+@functools.cache  # compiled once
+def network_and_problem(name):
+    network = NETWORKS[name](8, SMALL)
+    return network, deep.problem_of(network)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", deep.SCHEDULES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_single_precision_rounds_are_those_by_hand(name, schedule):
+    pytest.importorskip("jax" if name == "GPT" else "torch")
+    (network, problem), graphs = network_and_problem(name), deep.SCHEDULES[schedule](8)
+    run = deep.run_of(network, graphs, FEW)
+    found, by_hand = deep.ours(network, problem, graphs, run)[0], network.rounds(run)
+    assert found.dtype == by_hand.dtype == np.float32
+    assert np.abs(by_hand - run.start).max() > 1e-3 * np.abs(by_hand).max()  # they moved
+    assert np.ptp(by_hand, axis=0).max() > 0
+    np.testing.assert_allclose(found, by_hand, rtol=0, atol=1e-6 * np.abs(by_hand).max())

@@ -1,0 +1,134 @@
+"""Studies, tiny: their problems are what they say, and their tables have a row for every method."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import consensus
+import topologies
+from consensus.solvers import DGD, AggregativeGT
+from experiments import heterogeneity, merging, moving_target, robots, tolerance
+
+
+def test_its_shards_are_alike_or_of_few_classes():
+    largest = {}
+    for concentration in heterogeneity.CONCENTRATIONS:
+        problem, network, _ = heterogeneity.case(0, concentration)
+        shards = problem.shards
+        assert shards.agents == network.agents == 16
+        counts = [np.bincount(shards.targets[k, :n, 0].astype(int), minlength=10) for k, n in enumerate(shards.sizes)]
+        largest[concentration] = np.mean([np.sort(row)[-2:].sum() / row.sum() for row in counts])
+    assert largest[100.0] < 0.35  # of two classes
+    assert largest[0.05] > 0.8
+
+
+@pytest.mark.slow
+def test_a_tiny_version_has_a_row_for_every_method(tmp_path):
+    found = heterogeneity.study(tmp_path, rounds=2, seeds=1, concentrations=[0.05]).run()
+    shown = found.table().to_markdown()
+    assert all(name in shown for name in heterogeneity.solvers())
+
+
+# The merge of models: agents with few classes each err more than the mean of their models.
+
+
+@pytest.mark.slow
+def test_the_mean_of_the_models_errs_less_than_the_worst_of_them(monkeypatch):
+    monkeypatch.setattr(merging, "SAMPLES", 1500)
+    merging.digits.cache_clear()
+    try:
+        problem, network, options = merging.case(0, 0.05)
+    except OSError as error:
+        pytest.skip(f"MNIST cannot be fetched here: {error}")
+    finally:
+        merging.digits.cache_clear()
+    run = consensus.solve(problem, network, DGD(0.1, batch=16), rounds=100, **options)
+    assert merging.error_of_the_mean(run) < merging.error_of_the_worst_agent(run) - 0.2
+
+
+# Robots: the study's problem has the minimiser that CVXPY finds; a tiny study.
+
+
+def test_robots_come_to_the_minimiser_of_all():
+    problem, network, options = robots.case(0, "complete")
+    intruders = -problem.gradients(np.zeros((robots.ROBOTS, 2)), np.zeros((robots.ROBOTS, 2)))[0]
+    x = cp.Variable(intruders.shape)
+    barycentre = cp.sum(x, axis=0) / robots.ROBOTS
+    cost = (cp.sum_squares(x - intruders) + 4 * robots.ROBOTS * cp.sum_squares(barycentre)) / 2
+    central = cp.Problem(cp.Minimize(cost), [cp.abs(x) <= 4])
+    central.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    result = consensus.solve(problem, network, AggregativeGT(0.15), rounds=200, **{**options, "record_every": 200})
+    np.testing.assert_allclose(result.w, x.value, atol=1e-5)
+    assert result.history["objective"][-1] == pytest.approx(central.value, rel=1e-9)
+    assert np.abs(x.value).max() > 3.99  # some of them reach the edge
+
+
+@pytest.mark.slow
+def test_robots_have_a_row_for_every_method(tmp_path):
+    for measure in robots.MEASURES:
+        found = robots.study(tmp_path, measure, rounds=30, seeds=2, tuning_seeds=1, graphs=["complete"]).run()
+        assert all(name in found.table().to_markdown() for name in robots.solvers())
+    assert len(robots.figure(found).axes) == 1
+
+
+# The study of what solvers tolerate: its table, and its conditions.
+
+
+def test_each_network_is_what_its_name_says():
+    networks = {name: tolerance.case(0, name)[1] for name in tolerance.NETWORKS}
+    kinds = [topologies.Static, topologies.LinkFailure, topologies.GilbertElliott, topologies.RandomActivation]
+    assert list(map(type, networks.values())) == kinds
+    whole = networks["as it is"].weights(0)
+    for network in networks.values():
+        matrix = network.weights(network.key(3)).toarray()
+        np.testing.assert_allclose(matrix.sum(axis=0), 1, rtol=1e-12)
+        assert not matrix[whole.toarray() == 0].any()
+
+
+@pytest.mark.slow
+def test_a_tiny_version_has_a_row_for_each_solver_and_dashes_where_one_cannot_be_wrapped(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tolerance, "EXCHANGES", 4)
+    monkeypatch.setattr(tolerance, "SOLVERS", {name: tolerance.SOLVERS[name] for name in ("DGD", "EXTRA", "AdaptiveNEXT")})
+    tolerance.main(["--seeds", "1", "--workers", "1", "--output", str(tmp_path)])
+    printed = capsys.readouterr().out
+    rows = {cells[0].strip(): cells[1:] for line in printed.splitlines() if (cells := line.split("|")[1:-1])}
+    assert {"DGD", "EXTRA", "AdaptiveNEXT"} <= set(rows)
+    assert [cell.strip() for cell in rows["AdaptiveNEXT"][-2:]] == ["–", "–"]
+    assert len(rows["DGD"]) == len(tolerance.NETWORKS) + len(tolerance.NOISE)
+
+
+# The moving target: minimisers and the best fixed point are those of the costs, regrets those by hand; a tiny study.
+
+
+def test_its_minimisers_are_those_of_its_costs_and_the_fixed_point_is_the_best_in_hindsight():
+    problem, _, _ = moving_target.case(0, 0.1)
+    for round in (0, 7):
+        moment = problem.at(round)
+        gradient = moment.gradient(np.tile(moment.minimiser(), (problem.agents, 1))).sum(axis=0)
+        np.testing.assert_allclose(gradient, 0, atol=1e-14)
+    moments = [problem.at(round) for round in range(moving_target.ROUNDS + 1)]
+    found = minimize(lambda w: sum(moment.objective(w) for moment in moments), np.zeros(problem.parameters), tol=1e-12)
+    np.testing.assert_allclose(problem.comparator, found.x, atol=1e-6)
+
+
+def test_regrets_a_round_are_those_by_hand():
+    problem, network, options = moving_target.case(1, 0.1)
+    visited = []
+    result = consensus.solve(
+        problem, network, DGD(0.4), rounds=5, callbacks=[lambda row: visited.append(row.w.mean(axis=0))], **options
+    )
+    moments = [problem.at(round) for round in range(6)]
+    paid = [moment.objective(w) for moment, w in zip(moments, visited, strict=True)]
+    own = np.mean([cost - moment.objective(moment.minimiser()) for cost, moment in zip(paid, moments, strict=True)])
+    fixed = np.mean([cost - moment.objective(problem.comparator) for cost, moment in zip(paid, moments, strict=True)])
+    np.testing.assert_allclose(moving_target.dynamic_regret_a_round(result), own, rtol=1e-12)
+    np.testing.assert_allclose(moving_target.regret_a_round(result), fixed, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_tiny_version_has_a_row_for_every_method_and_a_figure(tmp_path):
+    found = moving_target.study(tmp_path, rounds=4, seeds=2, tuning_seeds=1).run()
+    shown = found.table().to_markdown()
+    assert all(name in shown for name in moving_target.solvers())
+    assert len(moving_target.figure(found).axes) == len(moving_target.SPEEDS)
