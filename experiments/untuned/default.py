@@ -1,10 +1,11 @@
 """The default of ``solve`` against rivals that are tuned for each case and measure, and against others without settings.
 
 Measured are exchanges, and bytes in the whole network, until the objective at the agents' mean is within a part of the gap
-between the start's and the least that L-BFGS, or accelerated proximal steps, find with all costs in one place, and stays there.
-A run ends when it has been there for a while. Models and all messages of a run are in float32, costs given by functions in
-float64; rivals of few bits send four a number. Rivals have eight times the exchanges in which the default gets there, or as
-many as there are; who does not get there counts as all of his, and the bytes sent in them.
+between the start's and the least that L-BFGS, or accelerated proximal steps, find with all costs in one place, and stays there;
+where costs are not known to be convex L-BFGS has 100 iterations. A run ends when it has been there for a while. Models, and
+messages that are not rounded, are in float32, costs given by functions in float64; rivals of few bits send four a number. They
+have eight times the exchanges in which the default gets there, or as many as there are. Who does not get there counts as all of
+them, and the bytes sent in them; where neither the default nor a rival does, there is no ratio.
 """
 
 import warnings
@@ -80,7 +81,8 @@ def least(problem, start):
         def both(z):
             return float(problem.objective(size * z)), size * (problem.total_gradient(size * z) + r.gradient(size * z[None])[0])
 
-        options = {"maxiter": 20000, "maxfun": 40000, "gtol": 1e-14, "ftol": 1e-16, "maxcor": 40}
+        most = 100 if known(problem.strong_convexity) is None else 20000  # iterations
+        options = {"maxiter": most, "maxfun": 40000, "gtol": 1e-14, "ftol": 1e-16, "maxcor": 40}
         return float(minimize(both, start / size, jac=True, method="L-BFGS-B", options=options).fun)
     point = ahead = start
     best, momentum, L = problem.objective(start), 1.0, lipschitz(problem, start)
@@ -202,12 +204,12 @@ def compared(double, single, network, start, most=EXCHANGES, *, quick=False):
 
 
 def ratio(own, rivals, what, part, most):
-    """The default's exchanges or bytes over the least of all rivals', with its name; None if there are no rivals."""
+    """The default's exchanges or bytes over the least of all rivals', and its name; None where there is no ratio."""
     limit, found = rivals
     counts = {name: min(getattr(one, what)[part] for one in runs.values()) for name, runs in found.items()}
-    if not counts:
+    name = min(counts, key=counts.get, default=None)
+    if name is None or np.isinf(min(counts[name], getattr(own, what)[part])):
         return None
-    name = min(counts, key=counts.get)
     sent = max(one.sent for runs in found.values() for one in runs.values())
     needed = min(counts[name], limit if what == "exchanges" else sent)
     mine = min(getattr(own, what)[part], most if what == "exchanges" else own.sent)
@@ -230,7 +232,7 @@ def tables(found, most=EXCHANGES):
             every[m] += [] if value is None else [value[0]]
         values = [np.nan if value is None else value[0] for value in row.values()]
         takes = type(one.solver.solver).__name__
-        each.add(name, takes, *one.own.exchanges, one.peak, *values, row[measures[0]][1])
+        each.add(name, takes, *one.own.exchanges, one.peak, *values, (row[measures[0]] or (0, "none"))[1])
     within = (1.2, 1.5, 2, 4)
     summary = Table({"measure": "", "cases": ".0f", "mean": ".2f", **{f"within {x}": ".0%" for x in within}, "worst": ".1f"})
     for m, values in every.items():

@@ -117,6 +117,7 @@ def test_the_default_is_compared_with_the_best_rival_and_a_miss_counts_as_all_ex
             assert default.ratio(own, (80, found), what, part, 400) == (pytest.approx(value, rel=1e-15), name)
     assert default.ratio(own, (80, {"b": found["b"]}), "exchanges", 0, 400) == (10 / 80, "none")
     assert default.ratio(own, (80, {"b": found["b"]}), "bytes", 0, 400) == (40 / 500, "none")
+    assert default.ratio(own, (80, {"b": found["b"]}), "bytes", 1, 400) is None  # nobody gets there
     assert default.ratio(own, (80, {}), "bytes", 0, 400) is None
 
 
