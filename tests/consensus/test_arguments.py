@@ -351,14 +351,6 @@ def test_what_is_true_or_false_is_named(odd, linear):
             call()
 
 
-def test_a_seed_of_a_split_is_named():
-    for odd in (-1, 2**32, 0.5, 2j, "x"):
-        with pytest.raises(ValueError, match=r"^seed must be a whole number >= 0"):
-            consensus.datasets.split(V, V[:, 0], seed=odd)
-        with pytest.raises(ValueError, match=r"^seed must be a whole number >= 0"):
-            consensus.datasets.folds(V, V[:, 0], 2, seed=odd)
-
-
 def test_records_and_settings_are_named():
     result = consensus.Result(V, consensus.History(), 3, "done")
     assert "resume='run.ckpt'" in str(consensus.Interrupted(result, "run.ckpt"))
@@ -424,10 +416,6 @@ def test_matrices_and_contacts_are_named():
             topologies.from_matrix(odd)
     with pytest.raises((TypeError, ValueError), match=r"^outages\[0\] "):
         topologies.AgentFailure(topologies.Static(topologies.ring(4)), [1, [2]])
-    with pytest.raises(TypeError, match=r"^labels must be a sequence"):
-        topologies.Temporal([0], [(0, 1)], 1, labels=np.array(0.5))
-    with pytest.raises(ValueError, match=r"but labels names the agents 0, \.\.\., -1"):
-        topologies.Temporal([0], [(0, 1)], 1, labels=[])
 
 
 test_refusals = refusals(
@@ -445,4 +433,10 @@ test_refusals = refusals(
      r"^model must be a model, such as .*NoVjp, has no vjp"),
     *((lambda odd=odd: consensus.MLP([3, 2, 1]).init(odd), TypeError,
      r"^rng must be a NumPy generator") for odd in (None, 3, "x", type)),
+    *((lambda odd=odd: consensus.datasets.split(V, V[:, 0], seed=odd), ValueError,
+     r"^seed must be a whole number >= 0") for odd in (-1, 2**32, 0.5, 2j, "x")),
+    *((lambda odd=odd: consensus.datasets.folds(V, V[:, 0], 2, seed=odd), ValueError,
+     r"^seed must be a whole number >= 0") for odd in (-1, 2**32, 0.5, 2j, "x")),
+    (lambda: topologies.Temporal([0], [(0, 1)], 1, labels=np.array(0.5)), TypeError, r"^labels must be a sequence"),
+    (lambda: topologies.Temporal([0], [(0, 1)], 1, labels=[]), ValueError, r"but labels names the agents 0, \.\.\., -1"),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from scipy import sparse
 
 import topologies as t
 from tests.helpers.networks import EVENS, ODDS
+from tests.helpers.refusals import refusals
 
 GRAPH = t.ring(4)
 RING = t.Static(t.ring(6))
@@ -248,26 +249,19 @@ def test_values_out_of_range_are_rejected(call, message):
         call()
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        *[
-            (partial(t.Periodic, single), r"must be a list of graphs, got one .*; use Static")
-            for single in (GRAPH, np.zeros((4, 4)), sparse.csr_array((4, 4)))
-        ],
-        (lambda: t.Periodic(3), "graphs must be a list of graphs, got 3"),
-        (lambda: t.Static(GRAPH, t.metropolis(GRAPH)), "weights must be a function from a graph to a matrix, got a csr_array"),
-        (lambda: t.lazy(t.metropolis(GRAPH)), r"weights must be a function .* got a csr_array; topologies\.from_matrix"),
-        (lambda: t.Sequence([GRAPH], 4), "function must be a function .*got a list; use Periodic for a list of graphs"),
-        (lambda: t.Sequence(GRAPH, 4), "function must be a function from a round to a graph, got a Graph"),
-        (lambda: t.Sequence(lambda n: GRAPH, 4, "metropolis"), "weights must be a function .* to a matrix, got a str"),
-        (lambda: t.AgentFailure(RING, 3), r"outages must be a list of \(agent, first, last\), got 3"),
-        (lambda: t.sinkhorn(GRAPH, weight=[]), "weight must be the name of an edge attribute"),
-        (lambda: t.Temporal([0], np.array([("a", 3)], dtype=object), 1), "contacts must hold labels of one kind"),
-        (lambda: t.Temporal([0], [(0, 1)], 1, labels=5), "labels must be a sequence"),
-        (lambda: t.Temporal([0], [(0, 1)], 1, cyclic="no"), "cyclic must be True or False"),
-    ],
-)
-def test_values_of_the_wrong_type_are_rejected(call, message):
-    with pytest.raises(TypeError, match=message):
-        call()
+test_refusals = refusals(
+    *[(partial(t.Periodic, single), TypeError, r"must be a list of graphs, got one .*; use Static")
+      for single in (GRAPH, np.zeros((4, 4)), sparse.csr_array((4, 4)))],
+    (lambda: t.Periodic(3), TypeError, "graphs must be a list of graphs, got 3"),
+    (lambda: t.Static(GRAPH, t.metropolis(GRAPH)), TypeError,
+     "weights must be a function from a graph to a matrix, got a csr_array"),
+    (lambda: t.lazy(t.metropolis(GRAPH)), TypeError, r"weights must be a function .* got a csr_array; topologies\.from_matrix"),
+    (lambda: t.Sequence([GRAPH], 4), TypeError, "function must be a function .*got a list; use Periodic for a list of graphs"),
+    (lambda: t.Sequence(GRAPH, 4), TypeError, "function must be a function from a round to a graph, got a Graph"),
+    (lambda: t.Sequence(lambda n: GRAPH, 4, "metropolis"), TypeError, "weights must be a function .* to a matrix, got a str"),
+    (lambda: t.AgentFailure(RING, 3), TypeError, r"outages must be a list of \(agent, first, last\), got 3"),
+    (lambda: t.sinkhorn(GRAPH, weight=[]), TypeError, "weight must be the name of an edge attribute"),
+    (lambda: t.Temporal([0], np.array([("a", 3)], dtype=object), 1), TypeError, "contacts must hold labels of one kind"),
+    (lambda: t.Temporal([0], [(0, 1)], 1, labels=5), TypeError, "labels must be a sequence"),
+    (lambda: t.Temporal([0], [(0, 1)], 1, cyclic="no"), TypeError, "cyclic must be True or False"),
+)  # fmt: skip

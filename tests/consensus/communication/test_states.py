@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 
 from consensus.communication.states import flatten, rebuild
+from tests.helpers.refusals import refusals
 
 
 class Inner(NamedTuple):
@@ -47,11 +47,8 @@ def test_rebuilt_is_the_same():
     assert type(again.first.b) is Empty
 
 
-def test_other_names_are_refused():
-    fields = flatten(STATE)
-    with pytest.raises(
-        ValueError, match=r"another version of the solver: Outer there lacks first\.a\.a, first\.a\.b and has also first$"
-    ):
-        rebuild(STATE, {"first": 1, **{name: fields[name] for name in ("round", "w", "second")}})
-    with pytest.raises(ValueError, match=r"there has also V$"):
-        rebuild(STATE, fields | {"V": 1})
+test_refusals = refusals(
+    (lambda: rebuild(STATE, {"first": 1, **{name: flatten(STATE)[name] for name in ("round", "w", "second")}}), ValueError,
+     r"another version of the solver: Outer there lacks first\.a\.a, first\.a\.b and has also first$"),
+    (lambda: rebuild(STATE, flatten(STATE) | {"V": 1}), ValueError, r"there has also V$"),
+)  # fmt: skip

@@ -129,12 +129,6 @@ def test_a_digest_knows_sizes_indices_and_samples_between_the_first_and_the_last
         assert LazyShards.from_list([(changed, same[1])]).digests() != more
 
 
-def test_errors_of_a_block_name_the_agent_of_the_network():
-    shards = LazyShards.from_list([(X, Y), Items([(X[0], "no number")] * 2), (X, Y)])
-    with pytest.raises((TypeError, ValueError), match="agent 1"):
-        shards.restrict([2, 1]).read(1, np.array([0]))
-
-
 def test_random_items_are_refused():
     class Augmented(Items):
         def __getitem__(self, number):
@@ -213,4 +207,6 @@ test_refusals = refusals(
     (lambda: LazyShards.split((X, Y), [[-1, -1]]), ValueError, r"^indices\[0\] .* got none"),
     (lambda: LazyShards.split((X, Y), [[0.5]]), TypeError, r"^indices\[0\] must be a sequence of whole numbers"),
     (lambda: LazyShards.split((X, Y), []), ValueError, "^indices must have the samples of each agent; got none"),
+    (lambda: LazyShards.from_list([(X, Y), Items([(X[0], "no number")] * 2), (X, Y)]).restrict([2, 1]).read(1, np.array([0])),
+     (TypeError, ValueError), "agent 1"),
 )  # fmt: skip

@@ -6,6 +6,7 @@ import pytest
 from sklearn.model_selection import GroupKFold
 
 import consensus
+from tests.helpers.refusals import refusals
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((40, 3)), RNG.standard_normal((40, 2))
@@ -49,27 +50,6 @@ def test_of_equal_groups_the_first_goes_first_and_to_the_first_agent():
     assert owners(shards, groups) == [{"a", "d"}, {"b", "e"}, {"c"}]
 
 
-@pytest.mark.parametrize(
-    ("groups", "more", "error", "words"),
-    [
-        (TOWNS[:-1], {}, ValueError, r"groups must have shape \(40,\), a group for each row of X; got \(39,\)"),
-        (TOWNS, {"agents": 6}, ValueError, r"agents must be at most the number of groups, 5.*got 6"),
-        (TOWNS, {"agents": 0}, ValueError, r"agents must be a whole number >= 1; got 0"),
-        (TOWNS, {"scheme": "sorted"}, ValueError, r"groups .* no scheme or sizes; got scheme='sorted'"),
-        (TOWNS, {"sizes": [40, 20, 20]}, ValueError, r"groups .* no scheme or sizes; got scheme='iid', sizes=\[40, 20, 20\]"),
-        (TOWNS, {"scheme": "sizes", "sizes": [40]}, ValueError, r"groups .* no scheme"),
-        ([None, *TOWNS[1:]], {}, ValueError, r"groups .* in row 0 it is missing"),
-        ([*range(39), np.nan], {}, ValueError, r"groups .* in row 39 it is missing"),
-        (pd.Series([*range(39), None], dtype="Int64"), {}, ValueError, r"groups .* in row 39 it is missing"),
-        (np.array([1, "b"] * 20, object), {}, TypeError, r"groups must be all numbers or all text"),
-        (None, {}, ValueError, r"^agents must be given, or groups, which .*; got neither$"),
-    ],
-)
-def test_bad_groups(groups, more, error, words):
-    with pytest.raises(error, match=words):
-        consensus.partition(X, Y, groups=groups, **more)
-
-
 def test_shards_from_a_list_are_those_that_each_agent_brings():
     parts = [(X[:4], Y[:4]), (X[4:5].tolist(), Y[4:5]), (pd.DataFrame(X[5:25]), pd.DataFrame(Y[5:25])), (X[25:], Y[25:])]
     shards = consensus.Shards.from_list(iter(parts))
@@ -87,19 +67,33 @@ def test_shards_from_a_list_are_single_precision_if_all_are():
     assert mixed.features.dtype == mixed.targets.dtype == mixed.weights.dtype == np.float64
 
 
-@pytest.mark.parametrize(
-    ("parts", "error", "words"),
-    [
-        ([], ValueError, r"parts must be pairs \(X, y\), one for every agent; got none"),
-        (None, TypeError, r"parts must be pairs \(X, y\), one for every agent; got None"),
-        ([(X, Y), X], TypeError, r"parts must be pairs \(X, y\)"),
-        ([(X, Y), (X[:, :2], Y)], ValueError, r"agent 0's features \(3,\) and .* \(2,\); those of agent 1 have \(2,\)"),
-        ([(X, Y), (X, Y[:, 0])], ValueError, r"those of agent 1 have \(3,\) and \(1,\)"),
-        ([(X, Y), (X, Y[:3])], ValueError, r"y of parts\[1\] must have shape \(40,\) or \(40, outputs\)"),
-        ([(X, Y), (X[:0], Y[:0])], ValueError, r"X of parts\[1\] must have shape .* at least one of each"),
-        ([(X, Y), (X, np.inf * Y)], ValueError, r"y of parts\[1\] must be finite"),
-    ],
-)
-def test_bad_parts(parts, error, words):
-    with pytest.raises(error, match=words):
-        consensus.Shards.from_list(parts)
+test_refusals = refusals(
+    (lambda: consensus.partition(X, Y, groups=TOWNS[:-1]), ValueError,
+     r"groups must have shape \(40,\), a group for each row of X; got \(39,\)"),
+    (lambda: consensus.partition(X, Y, groups=TOWNS, agents=6), ValueError,
+     r"agents must be at most the number of groups, 5.*got 6"),
+    (lambda: consensus.partition(X, Y, groups=TOWNS, agents=0), ValueError, r"agents must be a whole number >= 1; got 0"),
+    (lambda: consensus.partition(X, Y, groups=TOWNS, scheme="sorted"), ValueError,
+     r"groups .* no scheme or sizes; got scheme='sorted'"),
+    (lambda: consensus.partition(X, Y, groups=TOWNS, sizes=[40, 20, 20]), ValueError,
+     r"groups .* no scheme or sizes; got scheme='iid', sizes=\[40, 20, 20\]"),
+    (lambda: consensus.partition(X, Y, groups=TOWNS, scheme="sizes", sizes=[40]), ValueError, r"groups .* no scheme"),
+    (lambda: consensus.partition(X, Y, groups=[None, *TOWNS[1:]]), ValueError, r"groups .* in row 0 it is missing"),
+    (lambda: consensus.partition(X, Y, groups=[*range(39), np.nan]), ValueError, r"groups .* in row 39 it is missing"),
+    (lambda: consensus.partition(X, Y, groups=pd.Series([*range(39), None], dtype="Int64")), ValueError,
+     r"groups .* in row 39 it is missing"),
+    (lambda: consensus.partition(X, Y, groups=np.array([1, "b"] * 20, object)), TypeError,
+     r"groups must be all numbers or all text"),
+    (lambda: consensus.partition(X, Y, groups=None), ValueError, r"^agents must be given, or groups, which .*; got neither$"),
+    (lambda: consensus.Shards.from_list([]), ValueError, r"parts must be pairs \(X, y\), one for every agent; got none"),
+    (lambda: consensus.Shards.from_list(None), TypeError, r"parts must be pairs \(X, y\), one for every agent; got None"),
+    (lambda: consensus.Shards.from_list([(X, Y), X]), TypeError, r"parts must be pairs \(X, y\)"),
+    (lambda: consensus.Shards.from_list([(X, Y), (X[:, :2], Y)]), ValueError,
+     r"agent 0's features \(3,\) and .* \(2,\); those of agent 1 have \(2,\)"),
+    (lambda: consensus.Shards.from_list([(X, Y), (X, Y[:, 0])]), ValueError, r"those of agent 1 have \(3,\) and \(1,\)"),
+    (lambda: consensus.Shards.from_list([(X, Y), (X, Y[:3])]), ValueError,
+     r"y of parts\[1\] must have shape \(40,\) or \(40, outputs\)"),
+    (lambda: consensus.Shards.from_list([(X, Y), (X[:0], Y[:0])]), ValueError,
+     r"X of parts\[1\] must have shape .* at least one of each"),
+    (lambda: consensus.Shards.from_list([(X, Y), (X, np.inf * Y)]), ValueError, r"y of parts\[1\] must be finite"),
+)  # fmt: skip

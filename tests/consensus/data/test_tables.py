@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris
 from consensus import datasets
 from consensus.data import Columns
 from tests.helpers import broken_files
+from tests.helpers.refusals import refusals
 
 HOUSES = "rooms,age,price\n3,10.5,200\n4,-2e1,250.5\n2,7,99\n"
 TOWNS = "age,town,zip,kind\n31, Rome ,007,a\n47,Oslo,7,b\n52,Rome,007,a\n"
@@ -136,32 +137,6 @@ def test_categories_are_those_of_a_data_frame(load, tmp_path, suffix, categories
         data.columns.transform(features.assign(zip="8"))
 
 
-@pytest.mark.parametrize(
-    ("text", "categories", "error", "words"),
-    [
-        (TOWNS, ["city"], ValueError, r"categories must be a column of .*csv, one of 'age', 'town', .*; got 'city'$"),
-        (TOWNS, ["kind"], ValueError, r"categories must be features; got the target, 'kind'$"),
-        (TOWNS, "town", TypeError, r"categories must be a list of columns, by name or index; got 'town'$"),
-        (TOWNS, [None], TypeError, r"categories must be a list of columns"),
-        (TOWNS, 3, TypeError, r"categories must be a list of columns"),
-        (TOWNS, None, TypeError, r"categories must be a list of columns"),
-        (TOWNS, [], ValueError, r"must be numbers or categories; .* are not: 'town' \('Rome' in row 0: categories=\['town'\]"),
-        (
-            TOWNS.replace("Oslo", " "),
-            ["town"],
-            ValueError,
-            r"csv has missing values in 'town' \(1\) of 3 rows: .*missing='drop'",
-        ),
-        (TOWNS.replace("47", "x"), ["town"], ValueError, r"are not: 'age' \('x' in row 1, among 2 numbers: na_values=\['x'\]"),
-        (TOWNS.replace("47", ""), ["town"], ValueError, r"csv has missing values in 'age' \(1\) of 3 rows"),
-        (TOWNS.replace("zip", "age"), ["town"], ValueError, r"csv must have names of their own; got more than one of 'age'"),
-    ],
-)
-def test_faults_of_categories(load, text, categories, error, words):
-    with pytest.raises(error, match=words):
-        load(text, "kind", categories=categories)
-
-
 MANY = ",".join(f"c{i}" for i in range(30)) + "\n" + ",".join("1" * 30)
 
 
@@ -202,11 +177,6 @@ MANY = ",".join(f"c{i}" for i in range(30)) + "\n" + ",".join("1" * 30)
 def test_faults_of_a_table(load, text, target, words):
     with pytest.raises(ValueError, match=words):
         load(text, target)
-
-
-def test_text_is_no_regression_target(load):
-    with pytest.raises(ValueError, match=r"has the text 'no' in row 0 .*\. Pass .*; got classification=False"):
-        load("a,b\n1,no\n3,yes\n", classification=False)
 
 
 @pytest.mark.parametrize("content", ["größe,b\n1,2\n".encode("latin-1"), b"a,b\n1,2\0\n"])
@@ -379,3 +349,28 @@ def test_parquet_without_its_reader_names_the_extra_to_install(monkeypatch, tmp_
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"reading .*table.parquet needs pyarrow: pip install 'consensus-opt\[parquet\]'$"):
         datasets.load(tmp_path / "table.parquet", target=0)
+
+
+test_refusals = refusals(
+    (lambda load: load(TOWNS, "kind", categories=["city"]), ValueError,
+     r"categories must be a column of .*csv, one of 'age', 'town', .*; got 'city'$"),
+    (lambda load: load(TOWNS, "kind", categories=["kind"]), ValueError,
+     r"categories must be features; got the target, 'kind'$"),
+    (lambda load: load(TOWNS, "kind", categories="town"), TypeError,
+     r"categories must be a list of columns, by name or index; got 'town'$"),
+    (lambda load: load(TOWNS, "kind", categories=[None]), TypeError, r"categories must be a list of columns"),
+    (lambda load: load(TOWNS, "kind", categories=3), TypeError, r"categories must be a list of columns"),
+    (lambda load: load(TOWNS, "kind", categories=None), TypeError, r"categories must be a list of columns"),
+    (lambda load: load(TOWNS, "kind", categories=[]), ValueError,
+     r"must be numbers or categories; .* are not: 'town' \('Rome' in row 0: categories=\['town'\]"),
+    (lambda load: load(TOWNS.replace("Oslo", " "), "kind", categories=["town"]), ValueError,
+     r"csv has missing values in 'town' \(1\) of 3 rows: .*missing='drop'"),
+    (lambda load: load(TOWNS.replace("47", "x"), "kind", categories=["town"]), ValueError,
+     r"are not: 'age' \('x' in row 1, among 2 numbers: na_values=\['x'\]"),
+    (lambda load: load(TOWNS.replace("47", ""), "kind", categories=["town"]), ValueError,
+     r"csv has missing values in 'age' \(1\) of 3 rows"),
+    (lambda load: load(TOWNS.replace("zip", "age"), "kind", categories=["town"]), ValueError,
+     r"csv must have names of their own; got more than one of 'age'"),
+    (lambda load: load("a,b\n1,no\n3,yes\n", classification=False), ValueError,
+     r"has the text 'no' in row 0 .*\. Pass .*; got classification=False"),
+)  # fmt: skip

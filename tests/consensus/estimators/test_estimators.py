@@ -315,13 +315,6 @@ def test_owners_with_weights_are_agents_that_repeat_their_samples():
     np.testing.assert_allclose(weighted.predict_proba(IRIS), repeated.predict_proba(IRIS), atol=1e-8)
 
 
-def test_wrong_weights_are_named():
-    with pytest.raises(ValueError, match=r"^sample_weight must have shape \(442,\)"):
-        NetworkRegressor().fit(X, Y, sample_weight=[1.0, 2.0])
-    with pytest.raises(ValueError, match="the data contains only one class"):
-        NetworkClassifier().fit(IRIS, KINDS, sample_weight=(KINDS == 1).astype(float))
-
-
 test_refusals = refusals(
     (lambda: NetworkRegressor(**LINEAR).fit(sp.csr_array(X), Y), TypeError, r"[Ss]parse"),
     (lambda: NetworkClassifier(**LINEAR).fit(object(), MALIGN), TypeError, "X must be an array; got <object"),
@@ -335,4 +328,7 @@ test_refusals = refusals(
      r"groups must be as many as the network has agents, 5; got 2"),
     (lambda: NetworkRegressor(**LINEAR).fit(X, Y, groups=[1, 2]), ValueError, r"groups must have shape \(442,\)"),
     (lambda: NetworkClassifier().fit(2j, np.zeros(3)), TypeError, "X must be an array; got 2j"),
+    (lambda: NetworkRegressor().fit(X, Y, sample_weight=[1.0, 2.0]), ValueError, r"^sample_weight must have shape \(442,\)"),
+    (lambda: NetworkClassifier().fit(IRIS, KINDS, sample_weight=(KINDS == 1).astype(float)), ValueError,
+     "the data contains only one class"),
 )  # fmt: skip

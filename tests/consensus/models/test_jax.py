@@ -11,6 +11,7 @@ from consensus.frameworks.base import Framework
 from consensus.models import JAX
 from consensus.testing import check_model
 from tests.helpers import frameworks
+from tests.helpers.refusals import refusals
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -68,21 +69,6 @@ def test_what_is_no_function_of_a_sample_is_refused(change, message):
         JAX(lambda parameters, x: change(x @ parameters), np.zeros((4, 2))).for_samples((4,))
 
 
-def test_bad_arguments():
-    with pytest.raises(TypeError, match=r"^parameters must be a pytree of arrays of floats.*; got array\(\[1"):
-        JAX(apply, {"w": np.array([1, 2])})
-    with pytest.raises(TypeError, match=r"^parameters must be a pytree of arrays of floats"):
-        JAX(apply, [])
-    with pytest.raises(TypeError, match=r"^apply must be a function apply\(parameters, x\)"):
-        JAX(3, ZEROS)
-    with pytest.raises(ValueError, match=r"^device must be one that JAX has here, such as 'cpu'; got 'abacus'"):
-        JAX(apply, ZEROS, device="abacus")
-    with pytest.raises(TypeError, match="device must be a name such as 'cpu' or 'cuda:1'; got 3"):
-        JAX(apply, ZEROS, device=3)
-    with pytest.raises(ValueError, match=r"fails on samples of shape \(5,\): TypeError: dot_general"):
-        JAX(apply, ZEROS).for_samples((5,))
-
-
 @pytest.mark.parametrize("kind", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_parameters_of_few_digits_compute_in_their_own_precision(kind):
     rng = np.random.default_rng(0)
@@ -103,8 +89,6 @@ def test_constants_in_another_precision_are_refused_where_the_run_has_it():
     ):
         model.for_samples((4,), np.float64)
     assert model.for_samples((4,)).outputs == 2
-    with pytest.raises(TypeError, match="give its real and imaginary parts as two arrays"):
-        JAX(apply, {"w": np.ones(3) * 1j})
 
 
 def _gpus():
@@ -136,3 +120,16 @@ def test_on_another_device_agents_share_a_call(monkeypatch):
         found.append((out, len(calls)))
     assert [count for _, count in found] == [3, 4]  # three calls, then one more
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-10)
+
+
+test_refusals = refusals(
+    (lambda: JAX(apply, {"w": np.array([1, 2])}), TypeError,
+     r"^parameters must be a pytree of arrays of floats.*; got array\(\[1"),
+    (lambda: JAX(apply, []), TypeError, r"^parameters must be a pytree of arrays of floats"),
+    (lambda: JAX(3, ZEROS), TypeError, r"^apply must be a function apply\(parameters, x\)"),
+    (lambda: JAX(apply, ZEROS, device="abacus"), ValueError,
+     r"^device must be one that JAX has here, such as 'cpu'; got 'abacus'"),
+    (lambda: JAX(apply, ZEROS, device=3), TypeError, "device must be a name such as 'cpu' or 'cuda:1'; got 3"),
+    (lambda: JAX(apply, ZEROS).for_samples((5,)), ValueError, r"fails on samples of shape \(5,\): TypeError: dot_general"),
+    (lambda: JAX(apply, {"w": np.ones(3) * 1j}), TypeError, "give its real and imaginary parts as two arrays"),
+)  # fmt: skip

@@ -21,6 +21,8 @@ from tests.helpers.problems import GRAPH, problem
 pytest.importorskip("cryptography")
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from tests.helpers.refusals import refusals
+
 AGENTS = len(GRAPH)
 TREES = {"random": GRAPH, "path": topologies.path(AGENTS), "star": topologies.star(AGENTS)}
 RIDGE = problem("squared", consensus.L2(0.1), scheme="sizes")
@@ -186,16 +188,6 @@ def test_a_number_that_does_not_fit_names_its_agent(value, words):
         tree(GRAPH)[1].reduce(rows)
 
 
-def test_settings():
-    for odd in (-1, 61, 0.5):
-        with pytest.raises((TypeError, ValueError), match="bits must be"):
-            SecureSums(odd)
-    with pytest.raises(TypeError, match="secure must be"):
-        TreeLBFGS(secure=True)
-    with pytest.raises(TypeError, match="secure must be"):
-        TreeNewton(secure=40)
-
-
 @dataclass(frozen=True)
 class DropsOut(TreeLBFGS):
     """In its fifth round the process with agent ``leaver`` is killed."""
@@ -213,3 +205,10 @@ def test_who_drops_out_is_named(forked):
     with pytest.raises(WorkerError, match=r"worker 2 \(agents 4 to 5\)") as caught:
         consensus.solve(RIDGE, GRAPH, solver, rounds=20, record_every=1, engine=Processes(3))
     assert caught.value.history["round"].tolist() == [0, 1, 2, 3, 4]
+
+
+test_refusals = refusals(
+    *((lambda odd=odd: SecureSums(odd), (TypeError, ValueError), "bits must be") for odd in (-1, 61, 0.5)),
+    (lambda: TreeLBFGS(secure=True), TypeError, "secure must be"),
+    (lambda: TreeNewton(secure=40), TypeError, "secure must be"),
+)

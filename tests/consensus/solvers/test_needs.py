@@ -15,6 +15,7 @@ from consensus.solvers.needs import needs_of
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from tests.helpers.every_solver import SOLVERS
 from tests.helpers.problems import AGENTS, CIRCLE, GRAPH, PUSH, SCHEDULES, problem
+from tests.helpers.refusals import refusals
 
 STATIC = SCHEDULES["static"]
 FULL, PARTIAL = FullLinearization(4.0), PartialLinearization(1.0)
@@ -184,21 +185,6 @@ def test_what_is_no_solver_problem_or_schedule_is_refused():
 # The record ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "match"),
-    [
-        ({"mixing": "stochastic"}, ValueError, "mixing of Needs must be one of 'symmetric', 'doubly stochastic'.*'stochastic'"),
-        ({"regularizer": None}, ValueError, "regularizer of Needs must be one of 'none', 'smooth', 'prox', 'prox_jvp'; got N"),
-        ({"convex": 1}, ValueError, "convex of Needs must be True or False, got 1"),
-        ({"static": "yes"}, ValueError, "static of Needs must be True or False"),
-        ({"loss": "curvature"}, TypeError, "loss of Needs must be a tuple of attributes' names; got 'curvature'"),
-    ],
-)
-def test_bad_needs(given, error, match):
-    with pytest.raises(error, match=match):
-        Needs(**given)
-
-
 class Own(Averaging):
     """Needs column stochastic matrices."""
 
@@ -238,3 +224,14 @@ def test_settings_change_needs():
     assert str(NEXT(FULL, 0.1)) == (  # what a checkpoint knows a solver by
         "NEXT(surrogate=FullLinearization(tau=4.0), step_size=0.1, local=None, tolerance=1e-08, batch=None, averaging=None)"
     )
+
+
+test_refusals = refusals(
+    (lambda: Needs(mixing="stochastic"), ValueError,
+     "mixing of Needs must be one of 'symmetric', 'doubly stochastic'.*'stochastic'"),
+    (lambda: Needs(regularizer=None), ValueError,
+     "regularizer of Needs must be one of 'none', 'smooth', 'prox', 'prox_jvp'; got N"),
+    (lambda: Needs(convex=1), ValueError, "convex of Needs must be True or False, got 1"),
+    (lambda: Needs(static="yes"), ValueError, "static of Needs must be True or False"),
+    (lambda: Needs(loss="curvature"), TypeError, "loss of Needs must be a tuple of attributes' names; got 'curvature'"),
+)  # fmt: skip

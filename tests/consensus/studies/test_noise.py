@@ -10,6 +10,7 @@ import topologies
 from consensus.engines import Processes
 from consensus.solvers import DGD, GradientTracking, Needs, PushPull, Solver
 from consensus.studies import Gaussian, NoisyMessages, Rounding
+from tests.helpers.refusals import refusals
 
 CENTRES = np.random.default_rng(0).standard_normal((6, 3))
 PROBLEM = consensus.Problem.from_functions(
@@ -79,20 +80,17 @@ def test_engines_and_seeds():
     assert (last(NoisyMessages(GradientTracking(0.05), Gaussian(0.01), seed=5), 10).w != one.w).any()
 
 
-def test_what_does_not_fit_is_refused():
-    with pytest.raises(TypeError, match="doubly stochastic"):
-        NoisyMessages(PushPull(0.1), Gaussian(0.1))
-    with pytest.raises(TypeError, match="noise must be Gaussian"):
-        NoisyMessages(DGD(0.1), 0.1)
-    with pytest.raises(ValueError, match="deviation"):
-        Gaussian(-1.0)
-    with pytest.raises(ValueError, match="step"):
-        Rounding(0.0)
-
-
 @pytest.mark.parametrize("noise", [Gaussian(0.1), Rounding(0.1)])
 def test_what_is_sent_is_checked(noise):
     with pytest.raises(TypeError, match="rows must be an array of real numbers"):
         noise.received(None, np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"draws must have the shape of rows, \(2, 3\); got \(3,\)"):
         noise.received(np.ones((2, 3)), np.ones(3))
+
+
+test_refusals = refusals(
+    (lambda: NoisyMessages(PushPull(0.1), Gaussian(0.1)), TypeError, "doubly stochastic"),
+    (lambda: NoisyMessages(DGD(0.1), 0.1), TypeError, "noise must be Gaussian"),
+    (lambda: Gaussian(-1.0), ValueError, "deviation"),
+    (lambda: Rounding(0.0), ValueError, "step"),
+)

@@ -212,14 +212,6 @@ def test_settings_may_be_arrays_and_lists():
     check_solver(Scaled())
 
 
-def test_what_prints_as_no_expression_is_named():
-    Elsewhere = type("Elsewhere", (Diffusion,), {"__module__": __name__})
-    with pytest.raises(
-        AssertionError, match=r"eval\(repr\(solver\)\) gives an equal solver: with the names .* NameError: name 'E"
-    ):
-        check_solver(Elsewhere())
-
-
 def test_settings_must_be_frozen():
     class Loose(solvers.Solver):
         init, step = Diffusion.init, Diffusion.step
@@ -283,4 +275,6 @@ test_refusals = refusals(
      r"conserved must return an array \(7, \.\.\.\); got shape \(3,\)"),
     (lambda: check_solver(Tracking(), double="local"), (TypeError, ValueError),
      "double must be a list of names of fields; got 'local'"),
+    (lambda: check_solver(type("Elsewhere", (Diffusion,), {"__module__": __name__})()), AssertionError,
+     r"eval\(repr\(solver\)\) gives an equal solver: with the names .* NameError: name 'E"),
 )  # fmt: skip
