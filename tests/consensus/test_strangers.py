@@ -4,7 +4,6 @@ import io
 import json
 import pickle
 import zipfile
-from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
@@ -20,6 +19,7 @@ import topologies
 from consensus import History, plotting
 from consensus.checkpoints import storage
 from consensus.solvers import DGD
+from tests.helpers.broken_files import Evil
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
 NAMES = ["<script>alert(1)</script>", r"$\frac{1}$", r"\input{/etc/passwd}", "$", "../x", "a & b", *FORMULAS]
@@ -79,14 +79,6 @@ def test_names_in_figures_are_text():
 def test_mathematics_in_names_stays(tmp_path):
     ax = plotting.convergence({r"$\tau = 1$": run().history, "5 $": run().history, r"$\frac{1}$": run().history})
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"$\tau = 1$", r"5 \$", r"\$\frac{1}\$"]
-
-
-class Evil:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 READERS = {

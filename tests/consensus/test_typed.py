@@ -17,6 +17,7 @@ from consensus.checkpoints.parts import Part
 from consensus.cli import ConfigError
 from consensus.engines import ranks
 from consensus.engines.ranks import Ranks
+from tests.helpers.broken_files import Evil
 
 PLAIN = [
     None,
@@ -126,14 +127,6 @@ def test_what_has_no_form_is_refused_by_its_sender(value):
 def forged(tree, arrays=b""):
     text = json.dumps(tree).encode()
     return struct.pack("<Q", len(text)) + text + arrays
-
-
-class Evil:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 FORGED = {

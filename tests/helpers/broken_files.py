@@ -5,10 +5,21 @@ import io
 import tracemalloc
 import zipfile
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
 LARGE = 5_000_000  # numbers, which take 40 MB, and packed, if they are zeros, 40 kB
+
+
+class Evil:
+    """Unpickled, it makes a file, as a stranger's bytes could do anything."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
 
 
 def halves(path):

@@ -17,7 +17,7 @@ from experiments.shared.two_hosts import sent_here
 from tests.helpers import engine_cases
 from tests.helpers.engine_ends import _call, stopped  # noqa: F401
 from tests.helpers.engine_harness import engine_here, say, write
-from tests.helpers.engine_ranks import same_everywhere
+from tests.helpers.engine_ranks import run_few
 
 AGENTS, INPUTS, ROUNDS = 8, 2_000, 200
 
@@ -28,17 +28,6 @@ def wide():
     shards = consensus.partition(X, X[:, 0], AGENTS)
     problem = consensus.Problem(consensus.Linear(INPUTS), consensus.SquaredLoss(), shards, consensus.L2(0.1))
     return engine_cases.Case(problem, topologies.ring(AGENTS), GradientTracking(1e-4), {"rounds": ROUNDS, "record_every": 100})
-
-
-def run_few(engine, folder):
-    """Which of a few runs differ between ranks; all are written."""
-    differ = []
-    for name in engine_cases.FEW:
-        result = engine_cases.compared()[name].run(engine=engine)
-        differ += [] if same_everywhere(engine, result) else [name]
-        if engine.root:
-            write(folder / f"{name}.npz", result)
-    return differ
 
 
 def few(folder):

@@ -64,14 +64,19 @@ def equality(folder):
     say(report)
 
 
-def few(folder):
-    engine, differ = engine_here(strict=True), []
+def run_few(engine, folder):
+    """Which of a few runs differ between ranks; all are written."""
+    differ = []
     for name in engine_cases.FEW:
         result = engine_cases.compared()[name].run(engine=engine)
         differ += [] if same_everywhere(engine, result) else [name]
         if engine.root:
             write(folder / f"{name}.npz", result)
-    say({"differ": differ})
+    return differ
+
+
+def few(folder):
+    say({"differ": run_few(engine_here(strict=True), folder)})
 
 
 def resume(folder):

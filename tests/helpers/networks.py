@@ -26,6 +26,11 @@ GRAPHS = {
 EVENS, ODDS = nx.Graph([(0, 1), (2, 3)]), nx.Graph([(1, 2), (0, 3)])
 
 
+def growing(round):
+    """A path over the first agents, longer in every round."""
+    return nx.compose(nx.empty_graph(6), nx.path_graph(min(round + 1, 6)))
+
+
 def same(one, other):
     """Equal to the bit, positions of stored entries included."""
     return all(np.array_equal(getattr(one, part), getattr(other, part)) for part in ("indptr", "indices", "data"))

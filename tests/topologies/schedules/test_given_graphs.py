@@ -11,7 +11,7 @@ from scipy import sparse
 import topologies
 from consensus.engines.stacked import StackedNetwork
 from tests.helpers.every_schedule import ARCS
-from tests.helpers.networks import EVENS, ODDS, laplacian, push, same
+from tests.helpers.networks import EVENS, ODDS, growing, laplacian, push, same
 from topologies.schedules import sequence
 
 
@@ -96,11 +96,6 @@ def test_periodic_takes_its_graphs_in_turn(turns):
         assert same(schedule.weights(schedule.key(n)), topologies.metropolis(turns[n % 3]))
         assert {frozenset(edge) for edge in schedule.graph(n).edges} == {frozenset(edge) for edge in turns[n % 3].edges}
     assert [schedule.key(n) == schedule.key(0) for n in range(5)] == [True, False, False, True, False]
-
-
-def growing(round):
-    """A path over the first agents, longer in every round."""
-    return nx.compose(nx.empty_graph(6), nx.path_graph(min(round + 1, 6)))
 
 
 def test_each_round_has_the_weights_of_its_graph():

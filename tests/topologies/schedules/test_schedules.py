@@ -12,17 +12,13 @@ from hypothesis import strategies as st
 import topologies
 from consensus.testing import check_schedule
 from tests.helpers.every_schedule import DIRECTED, UNDIRECTED, column_stochastic, symmetric
-from tests.helpers.networks import EVENS, ODDS, laplacian, push, same
+from tests.helpers.networks import EVENS, ODDS, growing, laplacian, push, same
 
 EXAMPLES, ALIKE = (symmetric() | column_stochastic() for _ in range(2))
 SYMMETRIC = symmetric().keys()
 RING, PATH = topologies.ring(6), topologies.path(6)
 STATIC = topologies.Static(RING)
 TIMES, CONTACTS = [40, 0, 59.9, 20, 100], [(2, 0), (0, 1), (1, 0), (1, 2), (3, 0)]
-
-
-def growing(round):
-    return nx.compose(nx.empty_graph(6), nx.path_graph(min(round + 1, 6)))
 
 
 # No two are equal; a few are given with their repr.
