@@ -10,6 +10,7 @@ import pytest
 NEEDS = {
     "torch": [
         "consensus/asynchronous/torch_ranks.py",
+        "consensus/device/engine.py",
         "consensus/frameworks/torch_engine.py",
         "consensus/frameworks/torch.py",
         "consensus/frameworks/torch_loss.py",

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -137,7 +137,7 @@ def floats(name: str, value: object, dtype: np.dtype | None = None) -> np.ndarra
         and (value.dtype.isnative if dtype is None else value.dtype == dtype)
     ):
         return value
-    found = array(name, value)
+    found = cast(np.ndarray, value) if getattr(value, "on_device", False) else array(name, value)  # see consensus.device
     if dtype is None:
         return found if found.dtype.kind == "f" else found.astype(float)
     return found.astype(dtype, copy=False)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def orthogonalized(b: np.ndarray, coefficients: tuple[float, float, float], step
     for _ in range(steps):
         gram = x @ x.swapaxes(1, 2)
         x = one * x + (cube * gram + fifth * (gram @ gram)) @ x
-    return np.asarray(x.swapaxes(1, 2) if m > k else x)
+    return cast(np.ndarray, x.swapaxes(1, 2) if m > k else x)
 
 
 _ADAMW = AdamW()

@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def _mean(weight: float, most: float | None, v: np.ndarray, g: np.ndarray) -> np
     squares = g * g
     squares *= 1 - weight
     squares += weight * v
-    return np.asarray(squares if most is None else np.minimum(squares, most, out=squares))
+    return squares if most is None else cast(np.ndarray, np.minimum(squares, most, out=squares))
 
 
 def _over_root(factor: float, after: float, inside: float, m: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -98,7 +98,7 @@ def _over_root(factor: float, after: float, inside: float, m: np.ndarray, v: np.
     root = np.sqrt(v + inside) if inside else np.sqrt(v)
     root *= factor
     root += after
-    return np.asarray(np.divide(m, root, out=root))
+    return cast(np.ndarray, np.divide(m, root, out=root))
 
 
 def as_betas(value: object, who: str) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Clipping of gradients."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Clip(Direction):
     def step(self, problem: BaseProblem, state: Any, gradient: np.ndarray, w: np.ndarray) -> tuple[Any, np.ndarray]:  # noqa: ANN401
         def clipped(g: np.ndarray) -> np.ndarray:
             norms = np.linalg.norm(g, axis=1, keepdims=True)
-            return np.asarray(g * (self.norm / np.maximum(norms, self.norm)))
+            return cast(np.ndarray, g * (self.norm / np.maximum(norms, self.norm)))
 
         clipped_gradient = rowwise(clipped, gradient)
         if self.direction is None:

@@ -127,7 +127,7 @@ class _SharedNetwork(ChangedNetwork):
 
     def _shared(self, block: np.ndarray | Packed) -> np.ndarray | None:
         """Return the columns of shared parameters; None if the rows are no vectors, such as single numbers."""
-        if not isinstance(block, np.ndarray):
+        if hasattr(block, "unpack"):
             raise TypeError("SharedBody takes solvers that mix arrays; this one packs its rows")
         vectors, rest = divmod(block.shape[1], len(self.kept)) if block.ndim == 2 else (0, 1)
         return None if rest else np.flatnonzero(np.tile(~self.kept, vectors))

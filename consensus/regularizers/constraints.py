@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,7 +102,7 @@ class Box(Indicator, Separable):
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         lower, upper = self._bounds(v)
-        return np.asarray(np.clip(v, lower, upper))
+        return cast(np.ndarray, np.clip(v, lower, upper))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
@@ -182,7 +182,7 @@ class L2Ball(Indicator):
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
-        return np.asarray(v * (self.radius / np.maximum(_norms(v), self.radius)))
+        return cast(np.ndarray, v * (self.radius / np.maximum(_norms(v), self.radius)))
 
     def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
         # d inside; (radius / |v|) (d - u u'd) with u = v / |v| outside.
@@ -204,7 +204,7 @@ class L2Ball(Indicator):
 
 def _norms(w: np.ndarray) -> np.ndarray:
     """Return the norm of each row, shape (agents, 1), or (1,) for one point."""
-    return np.asarray(np.sqrt(np.square(w).sum(axis=-1, keepdims=True)))
+    return cast(np.ndarray, np.sqrt(np.square(w).sum(axis=-1, keepdims=True)))
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class NonNegative(Indicator, Separable):
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
-        return np.asarray(np.maximum(v, 0))
+        return cast(np.ndarray, np.maximum(v, 0))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)

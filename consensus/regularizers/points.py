@@ -73,7 +73,7 @@ def total(terms: np.ndarray) -> np.ndarray | float:
 def soft_threshold(v: np.ndarray, width: float | np.ndarray) -> np.ndarray:
     """Return ``sign(v) max(|v| - width, 0)``, with exact zeros inside the width."""
     width = like(width, v)
-    return np.asarray(v - np.clip(v, -width, width))
+    return v - np.clip(v, -width, width)  # type: ignore[no-any-return]
 
 
 def like(number: ArrayLike, v: np.ndarray) -> np.ndarray:

@@ -89,7 +89,7 @@ def _plain(exchange: Callable[..., Blocks], round: int, exchanges: int, blocks: 
 
 
 def _accelerated(mix: Callable[..., Blocks], exchanges: int, gap: float, blocks: Sent) -> Blocks:
-    old = tuple(block if isinstance(block, np.ndarray) else block.unpack() for block in blocks)
+    old = tuple(block.unpack() if hasattr(block, "unpack") else block for block in blocks)
     new = mix(*blocks)
     inverse = 1 / (1 - gap)
     before, now = 1.0, inverse  # T_{j-1}, T_j at 1/rho

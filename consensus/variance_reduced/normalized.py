@@ -1,6 +1,7 @@
 """Normalized gradient tracking: steps of one length, for noise with heavy tails."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -71,7 +72,7 @@ class Normalized(GradientEstimates):
     def _moved(self, w: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
         norms = np.linalg.norm(y, axis=1, keepdims=True)
         least = max(self.floor, float(np.finfo(y.dtype).tiny))  # 0 / 0 is no step
-        return np.asarray(w - alpha * (y / np.maximum(norms, least)))
+        return cast(np.ndarray, w - alpha * (y / np.maximum(norms, least)))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> EstimateState:
         v = (1 - self.momentum) * _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))

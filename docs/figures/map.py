@@ -20,6 +20,7 @@ CORE = [
 ADDITIONS = [
     ("frameworks", "PyTorch, JAX"),
     ("deep", "ResNet, DiLoCo, Muon"),
+    ("device", "all agents on a GPU"),
     ("variance_reduced", "GTSAGA, GTVR, GTHSGD"),
     ("compression", "compressors, their methods"),
     ("trees", "exact sums, TreeLBFGS"),

@@ -30,7 +30,7 @@ LEFT_OUT = {
     "consensus.TorchLoss", "consensus.step_sizes.TorchSchedule",  # these, too
     *(f"consensus.{room}.{name}" for room in ("observe", "communication", "problems")
       for name in getattr(consensus, room).__all__),
-    "consensus.asynchronous.AsyncTorch", "consensus.engines.Torch",  # raise an error without ranks
+    "consensus.asynchronous.AsyncTorch", "consensus.device.Device", "consensus.engines.Torch",  # raise an error without ranks
     "consensus.peers.Peers", "consensus.peers.Finding", "consensus.cli.peer",  # need a file of a run, and keys
     *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "StackedNetwork", "reports", "run_rounds")),
     *(f"topologies.analysis.{name}" for name in ("crossing", "parts")),

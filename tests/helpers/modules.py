@@ -24,6 +24,7 @@ ADDITIONS = (
     "cvxpy_solver",
     "datasets",
     "deep",
+    "device",
     "estimators",
     "federated",
     "frameworks",

@@ -1,0 +1,140 @@
+"""The engine that holds all agents' rows on a device."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from consensus.communication.states import flatten, rebuild
+from consensus.device.network import DeviceNetwork
+from consensus.device.problem import DeviceProblem
+from consensus.device.rows import DeviceRows
+from consensus.engines.base import Engine
+from consensus.engines.protocols import Problem, Solver, State
+from consensus.engines.rounds import reports
+from consensus.engines.states import Begin
+from consensus.errors import DivergenceError
+from consensus.frameworks.torch_calls import loaded
+from consensus.frameworks.torch_checks import checked_device
+from consensus.observe import Observer
+from topologies.schedules import ScheduleLike
+
+_LOOKED = 16  # rounds between two looks at whether the iterates are lost: each look waits for the device
+_LARGEST_SQUARE = 1e300
+_REMEDY = "take engine='stacked', or GradientTracking(step_size) or another solver of the table in docs/gpu.md"
+
+
+@dataclass(frozen=True)
+class Device(Engine):
+    """Run all agents on a device, such as a GPU, by the same methods that run on NumPy.
+
+    Rows of all agents are one tensor of PyTorch, which NumPy's operators and functions take: a method's ``step`` is that of
+    one process, and its gradients, mixing, directions and proximal steps are on the device. Samples
+    go there once. The host draws batches, by seed, agent and round as everywhere, and gets all iterates when a row is
+    recorded, which it measures: record few rows.
+
+    Parameters
+    ----------
+    device : str
+        A device of PyTorch's: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``, ....
+
+    Raises
+    ------
+    ImportError
+        Without PyTorch: ``pip install 'consensus-opt[torch]'``.
+    ValueError
+        If the device does not exist; in :func:`consensus.solve` if a module computes on another one.
+    TypeError
+        In :func:`consensus.solve`, before any round: if the model, the loss or the solver has no form on a device.
+
+    Notes
+    -----
+    Equal to one process up to rounding. One device and version give the same bits, unless PyTorch says otherwise of its
+    kernels: ``torch.use_deterministic_algorithms(True)``. Checkpoints are those of all engines: a run goes on on another one.
+    Iterates that are lost are noticed in recorded rounds, and every 16.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.device import Device
+    >>> from consensus.solvers import GradientTracking
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((80, 3))
+    >>> shards = consensus.partition(X, X @ [1.0, -2.0, 0.5], agents=8)
+    >>> problem = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), shards)
+    >>> options = {"rounds": 100, "record_every": 100}
+    >>> there = consensus.solve(problem, topologies.ring(8), GradientTracking(0.1), engine=Device("cpu"), **options)
+    >>> here = consensus.solve(problem, topologies.ring(8), GradientTracking(0.1), **options)
+    >>> bool(abs(there.w - here.w).max() < 1e-12)
+    True
+    """
+
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "device", checked_device(loaded(), self.device))
+
+    def run(
+        self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+    ) -> str | None:
+        problem = problem.restrict(slice(0, problem.agents))  # its own count of work
+        there = DeviceProblem(problem, self.device)
+        network = DeviceNetwork(schedule, problem.dtype, self.device)
+        self._try(problem, network, solver, begin)
+        report = reports(observer, solver)
+        since, seconds = time.perf_counter(), 0.0
+        state = self._begun(problem, there, solver, begin)
+        try:
+            while True:
+                due = observer.due(state.round)
+                if (due or state.round % _LOOKED == 0) and not float((state.w * state.w).sum()) < _LARGEST_SQUARE:
+                    raise DivergenceError(state.round, solver)
+                if due:
+                    here = _mapped(state, _here)
+                    seconds += time.perf_counter() - since
+                    reason = report(here, network.counts | problem.work.counts | {"traffic": network.traffic}, seconds)
+                    if reason or state.round >= rounds:
+                        return reason
+                    since = time.perf_counter()
+                else:
+                    observer.tick(state.round)
+                state = solver.step(there, network, state)
+        except KeyboardInterrupt:
+            observer.tick(state.round, _here(state.w))
+            raise
+
+    def _begun(self, problem: Problem, there: Any, solver: Solver, begin: Begin) -> State:  # noqa: ANN401
+        if begin.resumed:
+            return cast(State, _mapped(begin.state(problem, solver), self._there))
+        return cast(State, solver.init(there, self._there(begin.numbers["w"])))
+
+    def _there(self, value: Any) -> Any:  # noqa: ANN401  # numbers of the host stay there
+        array = isinstance(value, np.ndarray) and value.ndim and value.dtype.kind == "f"
+        return DeviceRows(loaded().from_numpy(value.copy()).to(self.device)) if array else value
+
+    def _try(self, problem: Any, network: DeviceNetwork, solver: Any, begin: Begin) -> None:  # noqa: ANN401
+        """Raise ``TypeError`` if a first round of the solver asks for what a device does not have."""
+        own = problem.restrict(slice(0, problem.agents))
+        there, trial = DeviceProblem(own, self.device), DeviceNetwork(network.schedule, network.dtype, self.device)
+        try:
+            state = solver.init(there, self._there(np.array(begin.numbers["w"])))
+            state = solver.step(there, trial, state)
+            fits = isinstance(state.w, DeviceRows)
+        except DivergenceError:
+            return
+        except Exception as error:
+            raise TypeError(f"{type(solver).__name__} does not run on a device ({error}): {_REMEDY}") from error
+        if not fits:
+            raise TypeError(f"{type(solver).__name__} does not run on a device: {_REMEDY}")
+
+
+def _here(value: Any) -> Any:  # noqa: ANN401
+    return value.host() if isinstance(value, DeviceRows) else value
+
+
+def _mapped(state: Any, function: Any) -> Any:  # noqa: ANN401
+    """Return a state with ``function`` of each of its values."""
+    return rebuild(state, {name: function(value) for name, value in flatten(state).items()})

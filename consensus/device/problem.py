@@ -1,0 +1,124 @@
+"""Problems whose samples are on a device, and their gradients there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from consensus.device.rows import DeviceRows
+from consensus.frameworks.torch import Torch
+from consensus.frameworks.torch_calls import loaded
+from consensus.frameworks.torch_device import slope_of
+from consensus.models import MLP, Linear
+from consensus.problems.batch import Batch, checked
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Forward = Callable[
+    ["list[Tensor]", "Tensor"], "Tensor"
+]  # of the model's arrays (agents, ...) and samples (agents, samples, ...)
+
+
+class DeviceProblem:
+    """A :class:`consensus.Problem` whose gradients are computed on a device, all agents at once; all else is the problem's.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a model that is ``Linear``, ``MLP`` or ``models.Torch``, and one of the package's losses.
+    device : str
+        The device.
+
+    Raises
+    ------
+    TypeError
+        If there are no samples in arrays, or the model or the loss has no form on a device.
+    ValueError
+        If the model computes on another device.
+    """
+
+    def __init__(self, problem: Any, device: str) -> None:  # noqa: ANN401  # what a user solves
+        self._problem = problem
+        torch, model = loaded(), getattr(problem, "model", None)
+        shards: Any = getattr(problem, "shards", None)
+        if model is None or type(getattr(shards, "features", None)) is not np.ndarray:
+            raise TypeError(
+                f"Device takes problems with a model and samples in arrays; got {problem}: engine='stacked' takes it"
+            )
+        slope = slope_of(problem.loss)
+        if slope is None:
+            raise TypeError(
+                f"Device takes SquaredLoss, Huber, LogisticLoss and CrossEntropy; got {problem.loss}: engine='stacked' takes it"
+            )
+        self._slope, self._forward = slope, forward_of(model, device, shards)
+        self._spans = [(part.start, part.start + int(np.prod(part.shape)), part.shape) for part in model.layout]
+        self._features, self._targets, self._weights = (
+            torch.from_numpy(np.ascontiguousarray(array)).to(device)
+            for array in (shards.features, shards.targets, problem.weights)
+        )
+        self._agents = torch.arange(problem.agents, device=device)[:, None]
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._problem, name)
+
+    def restrict(self, rows: object) -> DeviceProblem:
+        """Return the same problem: an engine that has all agents asks for no others."""
+        return self
+
+    def gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
+        """Return the gradients grad g_i(w_i): see :meth:`consensus.Problem.gradient`."""
+        torch, problem = loaded(), self._problem
+        problem.work.gradients += 1
+        x, d, c = self._features, self._targets, self._weights
+        if batch is None:
+            problem.work.samples += problem._samples
+        else:
+            batch = checked(batch, problem.agents, c.shape[1])
+            problem.work.samples += int(np.count_nonzero(batch.weights))
+            places = torch.from_numpy(batch.indices.astype(np.int64)).to(c.device, non_blocking=True)
+            counted = torch.from_numpy(batch.weights.astype(problem.dtype)).to(c.device, non_blocking=True)
+            x, d, c = x[self._agents, places], d[self._agents, places], c[self._agents, places] * counted
+        leaves = [w.tensor[:, start:end].reshape(len(w), *shape).requires_grad_() for start, end, shape in self._spans]
+        outputs = self._forward(leaves, x)
+        u = self._slope(outputs.detach().reshape(*c.shape, -1), d) * c[..., None]
+        found = torch.autograd.grad(outputs, leaves, u.reshape(outputs.shape), materialize_grads=True)
+        gradient = DeviceRows(torch.cat([part.reshape(len(w), -1) for part in found], dim=1))
+        return cast(DeviceRows, problem._add_share(gradient, w))
+
+    def average_gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
+        """Return the gradients of the average form: see :meth:`consensus.Problem.average_gradient`."""
+        return cast(DeviceRows, self._problem._averaged(self.gradient(w, batch), w))
+
+    def descended(self, x: DeviceRows, alpha: float, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
+        """Return ``x - alpha average_gradient(w, batch)``."""
+        return cast(DeviceRows, x - float(alpha) * self.average_gradient(w, batch))
+
+
+def forward_of(model: object, device: str, shards: Any) -> Forward:  # noqa: ANN401
+    """Return a model as a function of tensors, for all agents at once; raise an error if it has none on this device."""
+    if type(model) in (Linear, MLP):
+        return functools.partial(_layered, getattr(model, "bias", True), getattr(model, "activation", "tanh"))
+    if type(model) is Torch:
+        if model.device != device:
+            raise ValueError(f"the model must be on the device of the engine, {device!r}: give models.Torch(device={device!r})")
+        if model.stochastic or model.apart or model.buffers:
+            raise TypeError(
+                f"Device takes modules that are the same function in training; {model} is not: call module.eval() first, "
+                "or take engine='stacked'"
+            )
+        module = model.for_samples(shards.features.shape[2:], shards.features.dtype)
+        return lambda leaves, x: loaded().func.vmap(module._function(leaves[0].dtype))(leaves, x)
+    raise TypeError(f"Device takes Linear, MLP and models.Torch; got {model}: engine='stacked' takes it")
+
+
+def _layered(bias: bool, activation: str, leaves: list[Tensor], x: Tensor) -> Tensor:
+    torch, step = loaded(), 2 if bias else 1
+    for place in range(0, len(leaves), step):
+        x = torch.baddbmm(leaves[place + 1][:, None], x, leaves[place]) if bias else torch.bmm(x, leaves[place])
+        if place + step < len(leaves):
+            x = x.square() if activation == "quadratic" else getattr(torch, activation, torch.nn.functional.softplus)(x)
+    return x

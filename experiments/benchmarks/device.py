@@ -1,0 +1,127 @@
+"""Rounds of gradient tracking with batches on a device, against the same loop written by hand in PyTorch, and one process."""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+import torch
+
+import consensus
+import topologies
+from consensus.device import Device
+from consensus.solvers import GradientTracking
+
+BATCH, STEP = 32, 0.05
+
+
+class Attention(torch.nn.Module):
+    """A small transformer of one block, as a classifier of rows of tokens."""
+
+    def __init__(self, tokens=16, width=32, classes=10):
+        super().__init__()
+        self.tokens, self.into = tokens, torch.nn.Linear(784 // tokens, width)
+        self.keys, self.norm = torch.nn.Linear(width, 3 * width), torch.nn.LayerNorm(width)
+        self.out = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, classes))
+
+    def forward(self, x):
+        x = self.into(x.reshape(len(x), self.tokens, -1))
+        q, k, v = self.keys(self.norm(x)).chunk(3, dim=-1)
+        x = x + torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-1) @ v
+        return self.out(x.mean(dim=1))
+
+
+def cases(device, quick):
+    """``(name, model, agents)``: a native network, the same as a module, and a small transformer."""
+    scale = 8 if quick else 1
+
+    def mlp():
+        return torch.nn.Sequential(torch.nn.Linear(784, 100), torch.nn.Tanh(), torch.nn.Linear(100, 10))
+
+    yield "MLP 784-100-10", consensus.MLP([784, 100, 10]), 64 // scale
+    yield "the same as a module", consensus.models.Torch(mlp, device=device), 64 // scale
+    yield "a block of attention", consensus.models.Torch(Attention, device=device), 16 // scale
+
+
+def by_hand(problem, network, w, rounds, device):
+    """Gradient tracking as a user of PyTorch writes it for stacked agents: ``vmap`` of gradients, and a product with W."""
+    model, agents = problem.model, problem.agents
+    if not isinstance(model, consensus.MLP):
+        module, names = model._module, [name for name, _ in model._module.named_parameters()]
+
+    def loss(row, x, y, c):
+        parts = {span.name: row[span.start : span.start + int(np.prod(span.shape))].view(span.shape) for span in model.layout}
+        if isinstance(model, consensus.MLP):
+            outputs = torch.tanh(x @ parts["0.weight"] + parts["0.bias"]) @ parts["1.weight"] + parts["1.bias"]
+        else:
+            outputs = torch.func.functional_call(module, {name: parts[name] for name in names}, (x,))
+        return (c * torch.nn.functional.cross_entropy(outputs, y[:, 0], reduction="none")).sum()
+
+    gradients = torch.func.vmap(torch.func.grad(loss))
+    x, y = (torch.from_numpy(part).to(device) for part in (problem.shards.features, problem.shards.targets.astype(np.int64)))
+    weights, W = (torch.from_numpy(part).to(device) for part in (problem.weights, network.weights(0).toarray()))
+    w, W = torch.from_numpy(w).to(device), W.to(x.dtype)
+    batches, all_agents = consensus.Minibatches(BATCH), torch.arange(agents, device=device)[:, None]
+
+    def gradient(w, round):
+        batch = batches.at(problem, round)
+        places = torch.from_numpy(batch.indices.astype(np.int64)).to(device)
+        counted = weights[all_agents, places] * torch.from_numpy(batch.weights.astype(problem.dtype)).to(device)
+        return agents * gradients(w, x[all_agents, places], y[all_agents, places], counted)
+
+    g = gradient(w, 0)
+    tracker = g
+    for round in range(rounds):
+        w = W @ (w - STEP * tracker)
+        new = gradient(w, round + 1)
+        tracker, g = W @ (tracker + new - g), new
+    return w.cpu().numpy()
+
+
+def compare(name, model, agents, device, rounds, repeats):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((agents * 100, 784)).astype("float32"), rng.integers(0, 10, agents * 100)
+    problem = consensus.Problem(model, consensus.CrossEntropy(), consensus.partition(X, y, agents=agents))
+    network, start = topologies.Static(topologies.ring(agents)), problem.model.init(np.random.default_rng(0))
+    w = np.tile(start.astype("float32"), (agents, 1))
+    solver = GradientTracking(STEP, batch=BATCH)
+
+    def run(engine, count):
+        begin = time.perf_counter()
+        found = consensus.solve(problem, network, solver, rounds=count, record_every=count, start=start, engine=engine)
+        return time.perf_counter() - begin, found.w
+
+    def hand(count):
+        begin = time.perf_counter()
+        found = by_hand(problem, network, w, count, device)
+        return time.perf_counter() - begin, found
+
+    ways = {"device": lambda n: run(Device(device), n), "by hand": hand, "one process": lambda n: run("stacked", n)}
+    ends = {way: call(2)[1] for way, call in ways.items()}
+    error = max(np.abs(end - ends["by hand"]).max() for end in ends.values())
+    assert error < 1e-3 * np.abs(ends["by hand"]).max(), f"they differ by {error:.1e}"
+    took = {way: [] for way in ways}
+    for _ in range(repeats):  # in turn; what a run costs beside its rounds is left out
+        for way, call in ways.items():
+            took[way].append((call(rounds)[0] - call(1)[0]) / (rounds - 1))
+    took = {way: statistics.median(seconds) for way, seconds in took.items()}
+    shown = "".join(f"{1e3 * seconds:>14.2f}" for seconds in took.values())
+    print(f"{name:<22}{agents:>7}{shown}{took['device'] / took['by hand']:>14.2f}", flush=True)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="few agents")
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    print(f"on {given.device}: milliseconds a round, medians of {given.repeats} turns")
+    print(f"{'':<22}{'agents':>7}{'Device':>14}{'by hand':>14}{'one process':>14}{'Device/hand':>14}")
+    for name, model, agents in cases(given.device, given.quick):
+        compare(name, model, agents, given.device, given.rounds, given.repeats)
+
+
+if __name__ == "__main__":
+    main()

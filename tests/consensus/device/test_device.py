@@ -1,0 +1,222 @@
+"""All agents on a device: the numbers of one process, from the same methods; what cannot go there is refused before any round.
+
+The CPU is a device, too.
+"""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import consensus
+import topologies
+from consensus import L1, L2, Box, CrossEntropy, Huber, LogisticLoss, SquaredLoss
+from consensus.directions import Clip, Muon
+from consensus.errors import DivergenceError
+from consensus.regularizers import NonNegative
+from consensus.solvers import DGD, EXTRA, KGT, NEXT, NIDS, SGP, DiLoCo, GradientTracking, ProxGT
+from consensus.surrogates import FullLinearization
+from tests.helpers.every_solver import OTHERWISE, SOLVERS
+
+torch = pytest.importorskip("torch")
+from consensus.device import Device  # noqa: E402
+from consensus.device.rows import DeviceRows  # noqa: E402
+from consensus.models import Torch  # noqa: E402
+
+AGENTS = 6
+RNG = np.random.default_rng(0)
+X, NUMBERS, CLASSES = RNG.standard_normal((61, 4)), RNG.standard_normal((61, 3)), RNG.integers(0, 3, 61)
+RING = topologies.Static(topologies.ring(AGENTS), weights=topologies.lazy(topologies.metropolis))
+# What asks the host for more than rows, or neighbours for more than sums of them: surrogates of models, curvature, gradients
+# of single samples, packed messages, line searches, decisions by values, rules that are no sums.
+REFUSED = {
+    "NEXT partial", "NEXT blocks", "adaptive", "auto", "SONATA", "GT-SAGA", "LT-ADMM-VR", "PullDiag", "RelaySGD",
+    "gossip of NEXT", "ChocoSGD", "BEER", "CGT", "LEAD", "MoTEF", "compressed NEXT", "compressed SONATA", "PowerGossip",
+    "attacked", "DATOS", "DADMM", "NewtonTracking", "GT-SAGA with replacement", "ChocoSGD, halves", "CGT, nearest",
+    "SONATA, averaged batches", "MoTEF, all samples", "ChocoSGD, dense", "compressed, dense", "NetworkGIANT",
+    "shared body, NEXT",
+    "TreeLBFGS", "TreeLBFGS, float64", "TreeLBFGS, masked", "TreeNewton", "TreeNewton, masked", "PowerGossip, tracking",
+    "BEER, low rank",
+}  # fmt: skip
+
+
+def problem(model=None, loss=None, regularizer=None, targets=NUMBERS, dtype=float):
+    shards = consensus.partition(X.astype(dtype), targets, agents=AGENTS, seed=0)
+    return consensus.Problem(model or consensus.MLP([4, 5, 3]), loss or SquaredLoss(), shards, regularizer or L2(0.1))
+
+
+def both(p, solver, network=RING, **options):
+    start = 0.3 * np.random.default_rng(1).standard_normal((p.agents, p.parameters)).astype(p.dtype)
+    options = {"rounds": 8, "record_every": 4, "start": start} | options
+    return [consensus.solve(p, network, solver, engine=engine, **options) for engine in ("stacked", Device())]
+
+
+def assert_same(here, there, tolerance=1e-12):
+    np.testing.assert_allclose(there.w, here.w, rtol=0, atol=tolerance * np.abs(here.w).max())
+    for name in here.history:
+        if name != "seconds":
+            np.testing.assert_allclose(there.history[name], here.history[name], rtol=1e3 * tolerance, atol=tolerance)
+    for name in ("round", "exchanges", "messages", "bytes", "gradients", "samples"):
+        assert np.array_equal(there.history[name], here.history[name])
+
+
+EVERY = SOLVERS | OTHERWISE
+FAST = ["tracking, atc", "DiLoCo", "subgradient", "SGP", "NEXT full", "gossip of tracking", "NIDS", "adaptive", "ChocoSGD"]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in EVERY])
+def test_every_solver_has_the_numbers_of_one_process_or_is_refused_by_name(name):
+    solver, ran = EVERY[name], 0
+    for p in (problem(), problem(consensus.Linear(4, 3)), problem(consensus.Linear(4, 3), regularizer=L1(0.1))):
+        try:
+            here = consensus.solve(p, RING, solver, rounds=1)
+        except (TypeError, ValueError):
+            continue  # not a problem for it
+        ran += 1
+        if name in REFUSED:
+            with pytest.raises(TypeError, match=f"^{type(solver).__name__} does not run on a device .*: take engine='stacked'"):
+                consensus.solve(p, RING, solver, rounds=1, engine=Device())
+        else:
+            assert_same(*both(p, solver), tolerance=1e-11)
+            del here
+    assert ran or name in REFUSED
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "softplus", "quadratic"])
+def test_native_networks(activation):
+    assert_same(*both(problem(consensus.MLP([4, 5, 5, 3], activation)), DGD(0.01, batch=3)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [
+        (Huber(0.5), NUMBERS),
+        (LogisticLoss(), (NUMBERS > 0).astype(float)),
+        (CrossEntropy(), CLASSES),
+        (CrossEntropy(weight=[1.0, 2.0, 3.0], label_smoothing=0.1, ignore_index=1), CLASSES),
+    ],
+    ids=str,
+)
+def test_losses(loss, targets):
+    assert_same(*both(problem(consensus.Linear(4, 3), loss, targets=targets), GradientTracking(0.02, batch=4)))
+
+
+@pytest.mark.parametrize(
+    "r", [L1(0.2), Box(-0.1, 0.2), NonNegative(), consensus.L2Ball(0.5), L2(np.linspace(0, 1, 15))], ids=str
+)
+@pytest.mark.parametrize("solver", [NIDS(), ProxGT()], ids=str)
+def test_regularizers(r, solver):
+    assert_same(*both(problem(consensus.Linear(4, 3), regularizer=r), solver))
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32])
+def test_modules_share_one_call(dtype):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.LayerNorm(5), torch.nn.GELU(), torch.nn.Linear(5, 3))
+    p = problem(Torch(module), CrossEntropy(), targets=CLASSES, dtype=dtype)
+    here, there = both(p, DiLoCo(0.01, 4, batch=5))
+    np.testing.assert_allclose(there.w, here.w, atol=1e-12 if dtype is float else 2e-5)
+
+
+@pytest.mark.parametrize(
+    ("network", "solver"),
+    [
+        (topologies.Matchings(AGENTS), KGT(0.02, 2, batch=3)),
+        (topologies.Periodic([topologies.path(AGENTS), topologies.star(AGENTS)]), DGD(0.02)),
+        (topologies.Static(nx.cycle_graph(AGENTS, create_using=nx.DiGraph), weights=topologies.push), SGP(0.02)),
+        (topologies.LinkFailure(RING, 0.3, seed=0), DGD(0.02, direction=Clip(1.0))),
+    ],
+    ids=["matchings", "periodic", "directed", "lossy"],
+)
+def test_networks(network, solver):
+    assert_same(*both(problem(), solver, network))
+
+
+def test_many_agents_mix_by_a_sparse_matrix():
+    rng, agents = np.random.default_rng(0), 300
+    shards = consensus.partition(rng.standard_normal((600, 2)), rng.standard_normal(600), agents=agents)
+    p = consensus.Problem(consensus.Linear(2), SquaredLoss(), shards)
+    assert_same(*both(p, GradientTracking(0.05), topologies.Static(topologies.ring(agents))))
+
+
+def test_test_sets_kept_points_and_stopping_rules_are_those_of_one_process():
+    options = {"test": (X, NUMBERS), "keep": "test_error", "stop": ["objective <= 1.51"], "record_every": 1, "rounds": 40}
+    here, there = both(problem(), GradientTracking(0.05), **options)
+    assert (there.rounds, there.reason, there.best.round) == (here.rounds, here.reason, here.best.round)
+    assert here.rounds < 40
+    assert_same(here, there)
+
+
+@pytest.mark.parametrize("solver", [GradientTracking(0.02, batch=3), DiLoCo(0.01, 3), EXTRA(0.05)], ids=str)
+def test_a_run_goes_on_on_another_engine(solver, tmp_path):
+    p, options = problem(), {"record_every": 2}
+    whole = consensus.solve(p, RING, solver, rounds=8, **options)
+    for first, then in ((Device(), "stacked"), ("stacked", Device())):
+        path = tmp_path / f"{type(then).__name__}.ckpt"
+        consensus.solve(p, RING, solver, rounds=4, engine=first, checkpoint=path, **options)
+        again = consensus.solve(p, RING, solver, rounds=8, engine=then, resume=path, **options)
+        assert_same(whole, again)
+
+
+def test_a_run_that_is_lost_ends_with_its_history():
+    with pytest.raises(DivergenceError) as raised:
+        consensus.solve(problem(), RING, DGD(1e3), rounds=200, record_every=5, engine=Device())
+    assert list(raised.value.history["round"][:2]) == [0, 5]
+
+
+def test_what_has_no_form_there_is_refused_before_any_round():
+    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5))
+    functions = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=AGENTS, parameters=1)
+    counts = consensus.losses.PoissonLoss()
+    rows = [
+        (
+            functions,
+            DGD(0.1),
+            TypeError,
+            r"takes problems with a model and samples in arrays; got .*: engine='stacked' takes it",
+        ),
+        (problem(loss=counts, targets=NUMBERS**2), DGD(0.1), TypeError, r"takes SquaredLoss, Huber, .*; got PoissonLoss"),
+        (problem(Torch(module)), DGD(0.01, batch=3), TypeError, r"the same function in training; .*call module.eval\(\) first"),
+        (problem(consensus.models.ResNet(4, 3, 2, 3)), DGD(0.1), TypeError, r"takes Linear, MLP and models.Torch; got ResNet"),
+        (problem(), DGD(0.01, direction=Muon()), TypeError, "DGD does not run on a device"),
+        (problem(), None, TypeError, r"does not run on a device .*take engine='stacked', or GradientTracking"),
+    ]
+    for p, solver, kind, words in rows:
+        with pytest.raises(kind, match=words):
+            consensus.solve(p, RING, solver, rounds=1, engine=Device())
+    eval_ = consensus.solve(problem(Torch(module.eval())), RING, DGD(0.01, batch=3), rounds=1, engine=Device())
+    assert eval_.rounds == 1
+    there = problem(Torch(torch.nn.Linear(4, 3)))
+    there.model.device = "cuda"
+    with pytest.raises(ValueError, match=r"the model must be on the device of the engine, 'cpu'"):
+        consensus.solve(there, RING, DGD(0.1), rounds=1, engine=Device())
+    with pytest.raises(ValueError, match="device must be one that PyTorch has here"):
+        Device("cuda:99")
+
+
+def test_rows_are_arrays_to_numpy_and_never_copied_in_silence():
+    a, b = RNG.standard_normal((2, 3, 4))
+    one, other = (DeviceRows(torch.from_numpy(part.copy())) for part in (a, b))
+    for f in (
+        lambda a, b: 2 * a - b / 3 + a**2 @ b.T @ b,
+        lambda a, b: np.sqrt(np.maximum(a, 0.1)) + np.minimum(b, a) + abs(a) - np.abs(b),
+        lambda a, b: np.where(a > b, a, -b) + np.clip(a, -0.5, 0.5) + np.clip(a, -abs(b), abs(b)),
+        lambda a, b: np.concatenate([a, b], axis=1)[:, 2:6].reshape(-1, 2).swapaxes(0, 1),
+        lambda a, b: np.stack([a, b]).sum(axis=(0, 2)) + np.linalg.norm(a, axis=1) + np.einsum("ij,ij->i", a, b),
+        lambda a, b: a.mean(axis=1, keepdims=True) + np.sum(b, axis=1, keepdims=True) + np.max(a, axis=1, keepdims=True),
+        lambda a, b: np.zeros_like(a) + np.ones_like(b) + np.full_like(a, 3.0) + a.copy(),
+        lambda a, b: a[[2, 0]] + b[np.array([True, False, True])],
+        lambda a, b: np.sign(a) * np.exp(b) + np.log1p(np.square(a)) + np.multiply(a, 2, out=a.copy()),
+        lambda a, b: np.array([[1.0], [2.0], [3.0]]) * a + b * np.float64(2),
+    ):
+        np.testing.assert_allclose(f(one, other).host(), f(a, b), rtol=1e-13, atol=1e-14)
+    with pytest.raises(TypeError, match="copy on the host, which is never made in silence"):
+        np.asarray(one)
+    with pytest.raises(TypeError, match=r"numpy\.sort has no form on a device"):
+        np.sort(one)
+    with pytest.raises(TypeError, match="rint has no form on a device"):
+        np.rint(one)
+
+
+def test_a_surrogate_of_gradients_alone_runs_there():
+    assert_same(*both(problem(regularizer=L1(0.1)), NEXT(FullLinearization(4.0), 0.2)))
