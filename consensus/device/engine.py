@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,14 +18,14 @@ from consensus.engines.base import Engine
 from consensus.engines.protocols import Problem, Solver, State
 from consensus.engines.rounds import reports
 from consensus.engines.states import Begin
-from consensus.errors import DivergenceError
+from consensus.errors import DivergenceError, WorkerError
 from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device
 from consensus.observe import Observer
 from topologies.schedules import ScheduleLike
 
 _LOOKED = 16  # rounds between two looks at whether the iterates are lost: each look waits for the device
-_LARGEST_SQUARE = 1e300
+_LARGEST = 1e150  # an iterate beyond this is lost
 _REMEDY = "take engine='stacked', or GradientTracking(step_size) or another solver of the table in docs/gpu.md"
 
 
@@ -49,6 +51,8 @@ class Device(Engine):
         If the device does not exist; in :func:`consensus.solve` if a module computes on another one.
     TypeError
         In :func:`consensus.solve`, before any round: if the model, the loss or the solver has no form on a device.
+    WorkerError
+        In :func:`consensus.solve`: if the device runs out of memory; its ``history`` is what was recorded until then.
 
     Notes
     -----
@@ -81,16 +85,17 @@ class Device(Engine):
         self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         problem = problem.restrict(slice(0, problem.agents))  # its own count of work
-        there = DeviceProblem(problem, self.device)
-        network = DeviceNetwork(schedule, problem.dtype, self.device)
-        self._try(problem, network, solver, begin)
+        with self._memory("before the first round"):
+            there = DeviceProblem(problem, self.device)
+            network = DeviceNetwork(schedule, problem.dtype, self.device)
+            self._try(there, network, solver, begin)
         report = reports(observer, solver)
         since, seconds = time.perf_counter(), 0.0
         state = self._begun(problem, there, solver, begin)
         try:
             while True:
                 due = observer.due(state.round)
-                if (due or state.round % _LOOKED == 0) and not float((state.w * state.w).sum()) < _LARGEST_SQUARE:
+                if (due or state.round % _LOOKED == 0) and not float(abs(state.w).max()) < _LARGEST:
                     raise DivergenceError(state.round, solver)
                 if due:
                     here = _mapped(state, _here)
@@ -101,7 +106,8 @@ class Device(Engine):
                     since = time.perf_counter()
                 else:
                     observer.tick(state.round)
-                state = solver.step(there, network, state)
+                with self._memory(f"in round {state.round + 1}"):
+                    state = solver.step(there, network, state)
         except KeyboardInterrupt:
             observer.tick(state.round, _here(state.w))
             raise
@@ -115,16 +121,26 @@ class Device(Engine):
         array = isinstance(value, np.ndarray) and value.ndim and value.dtype.kind == "f"
         return DeviceRows(loaded().from_numpy(value.copy()).to(self.device)) if array else value
 
-    def _try(self, problem: Any, network: DeviceNetwork, solver: Any, begin: Begin) -> None:  # noqa: ANN401
-        """Raise ``TypeError`` if a first round of the solver asks for what a device does not have."""
-        own = problem.restrict(slice(0, problem.agents))
-        there, trial = DeviceProblem(own, self.device), DeviceNetwork(network.schedule, network.dtype, self.device)
+    @contextmanager
+    def _memory(self, when: str) -> Iterator[None]:
+        """Raise a ``WorkerError``, which gets the history so far, if the device has too little memory."""
         try:
-            state = solver.init(there, self._there(np.array(begin.numbers["w"])))
-            state = solver.step(there, trial, state)
+            yield
+        except loaded().cuda.OutOfMemoryError as error:
+            raise WorkerError(
+                f"the device {self.device!r} ran out of memory {when}: take smaller batches, features and start in float32, "
+                f"fewer agents, or engine='stacked' ({str(error).partition('. ')[0]})"
+            ) from error
+
+    def _try(self, there: DeviceProblem, network: DeviceNetwork, solver: Any, begin: Begin) -> None:  # noqa: ANN401
+        """Raise ``TypeError`` if a first round of the solver asks for what a device does not have."""
+        own, trial = there.apart(), DeviceNetwork(network.schedule, network.dtype, self.device)
+        try:
+            state = solver.init(own, self._there(begin.numbers["w"]))
+            state = solver.step(own, trial, state)
             fits = isinstance(state.w, DeviceRows)
-        except DivergenceError:
-            return
+        except (DivergenceError, loaded().cuda.OutOfMemoryError):
+            raise
         except Exception as error:
             raise TypeError(f"{type(solver).__name__} does not run on a device ({error}): {_REMEDY}") from error
         if not fits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,7 +36,9 @@ class DeviceNetwork(StackedNetwork):
             there = torch.from_numpy(matrix.toarray())
         else:
             parts = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
-            there = torch.sparse_csr_tensor(*parts, torch.from_numpy(matrix.data), matrix.shape)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Sparse CSR tensor support")  # that it is in beta
+                there = torch.sparse_csr_tensor(*parts, torch.from_numpy(matrix.data), matrix.shape)
         return matrix, there.to(self._device)
 
     def mix(self, round: int, *blocks: np.ndarray | Packed, beside: int = 0) -> tuple[np.ndarray, ...]:

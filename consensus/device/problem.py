@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -63,11 +64,19 @@ class DeviceProblem:
         self._agents = torch.arange(problem.agents, device=device)[:, None]
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name.startswith("__"):
+            raise AttributeError(name)
         return getattr(self._problem, name)
 
     def restrict(self, rows: object) -> DeviceProblem:
         """Return the same problem: an engine that has all agents asks for no others."""
         return self
+
+    def apart(self) -> DeviceProblem:
+        """Return the same problem, with a count of work of its own."""
+        other = copy.copy(self)
+        other._problem = self._problem.restrict(slice(0, self._problem.agents))
+        return other
 
     def gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
         """Return the gradients grad g_i(w_i): see :meth:`consensus.Problem.gradient`."""

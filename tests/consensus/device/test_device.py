@@ -11,7 +11,7 @@ import consensus
 import topologies
 from consensus import L1, L2, Box, CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.directions import Clip, Muon
-from consensus.errors import DivergenceError
+from consensus.errors import DivergenceError, WorkerError
 from consensus.regularizers import NonNegative
 from consensus.solvers import DGD, EXTRA, KGT, NEXT, NIDS, SGP, DiLoCo, GradientTracking, ProxGT
 from consensus.surrogates import FullLinearization
@@ -19,6 +19,7 @@ from tests.helpers.every_solver import OTHERWISE, SOLVERS
 
 torch = pytest.importorskip("torch")
 from consensus.device import Device  # noqa: E402
+from consensus.device.problem import DeviceProblem  # noqa: E402
 from consensus.device.rows import DeviceRows  # noqa: E402
 from consensus.models import Torch  # noqa: E402
 
@@ -132,6 +133,7 @@ def test_networks(network, solver):
     assert_same(*both(problem(), solver, network))
 
 
+@pytest.mark.filterwarnings("error:Sparse")
 def test_many_agents_mix_by_a_sparse_matrix():
     rng, agents = np.random.default_rng(0), 300
     shards = consensus.partition(rng.standard_normal((600, 2)), rng.standard_normal(600), agents=agents)
@@ -162,6 +164,24 @@ def test_a_run_that_is_lost_ends_with_its_history():
     with pytest.raises(DivergenceError) as raised:
         consensus.solve(problem(), RING, DGD(1e3), rounds=200, record_every=5, engine=Device())
     assert list(raised.value.history["round"][:2]) == [0, 5]
+
+
+@pytest.mark.parametrize("call", [0, 5])
+def test_a_device_without_memory_is_named_and_nothing_recorded_is_lost(call, monkeypatch):
+    gradient, calls = DeviceProblem.gradient, []
+
+    def failing(*given):
+        calls.append(1)
+        if len(calls) > call:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 1 GiB")
+        return gradient(*given)
+
+    monkeypatch.setattr(DeviceProblem, "gradient", failing)
+    when = "before the first round" if call == 0 else "in round 5"
+    with pytest.raises(WorkerError, match=rf"'cpu' ran out of memory {when}: take .* \(CUDA out of memory\)") as raised:
+        consensus.solve(problem(), RING, DGD(0.1), rounds=9, record_every=2, engine=Device())  # one call in the trial
+    history = raised.value.history
+    assert (history["round"].tolist() if len(history) else []) == ([] if call == 0 else [0, 2, 4])
 
 
 def test_what_has_no_form_there_is_refused_before_any_round():
