@@ -38,7 +38,7 @@ class DeviceNetwork(StackedNetwork):
             parts = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sparse CSR tensor support")  # that it is in beta
-                there = torch.sparse_csr_tensor(*parts, torch.from_numpy(matrix.data), matrix.shape)
+                there = torch.sparse_csr_tensor(*parts, torch.from_numpy(matrix.data), matrix.shape, check_invariants=True)
         return matrix, there.to(self._device)
 
     def mix(self, round: int, *blocks: np.ndarray | Packed, beside: int = 0) -> tuple[np.ndarray, ...]:
