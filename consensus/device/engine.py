@@ -12,16 +12,16 @@ import numpy as np
 
 from consensus.communication.states import flatten, rebuild
 from consensus.device.network import DeviceNetwork
-from consensus.device.problem import DeviceProblem
+from consensus.device.problem import DeviceProblem, Observed
 from consensus.device.rows import DeviceRows
 from consensus.engines.base import Engine
 from consensus.engines.protocols import Problem, Solver, State
-from consensus.engines.rounds import reports
 from consensus.engines.states import Begin
 from consensus.errors import DivergenceError, WorkerError
 from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device
-from consensus.observe import Observer
+from consensus.observe import Gathered, Observer
+from consensus.observe.gather import Whole
 from topologies.schedules import ScheduleLike
 
 _LOOKED = 16  # rounds between two looks at whether the iterates are lost: each look waits for the device
@@ -34,9 +34,9 @@ class Device(Engine):
     """Run all agents on a device, such as a GPU, by the same methods that run on NumPy.
 
     Rows of all agents are one tensor of PyTorch, which NumPy's operators and functions take: a method's ``step`` is that of
-    one process, and its gradients, mixing, directions and proximal steps are on the device. Samples
-    go there once. The host draws batches, by seed, agent and round as everywhere, and gets all iterates when a row is
-    recorded, which it measures: record few rows.
+    one process, and its gradients, mixing, directions and proximal steps are on the device. Samples go there once. The host
+    draws batches, by seed, agent and round as everywhere. Recorded rows are measured on the device, but for test sets, and the
+    host gets the iterates.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Device(Engine):
             there = DeviceProblem(problem, self.device)
             network = DeviceNetwork(schedule, problem.dtype, self.device)
             self._try(there, network, solver, begin)
-        report = reports(observer, solver)
+        observer.attach(cast(Problem, Observed(there)), Whole())
         since, seconds = time.perf_counter(), 0.0
         state = self._begun(problem, there, solver, begin)
         try:
@@ -98,9 +98,15 @@ class Device(Engine):
                 if (due or state.round % _LOOKED == 0) and not float(abs(state.w).max()) < _LARGEST:
                     raise DivergenceError(state.round, solver)
                 if due:
-                    here = _mapped(state, _here)
+                    w = _here(state.w)  # for which it waits
                     seconds += time.perf_counter() - since
-                    reason = report(here, network.counts | problem.work.counts | {"traffic": network.traffic}, seconds)
+                    own = _here(solver.report(state)) if solver.history_columns else None
+                    counts = network.counts | problem.work.counts | {"traffic": network.traffic}
+                    observer.tick(state.round, w)
+                    decision = observer.see(Gathered(state.round, w, own, counts, seconds))
+                    reason = decision.reason
+                    if decision.save or (reason and observer.saver):
+                        observer.save(flatten(_mapped(state, _here)))
                     if reason or state.round >= rounds:
                         return reason
                     since = time.perf_counter()

@@ -12,13 +12,14 @@ import numpy as np
 from consensus.device.rows import DeviceRows
 from consensus.frameworks.torch import Torch
 from consensus.frameworks.torch_calls import loaded
-from consensus.frameworks.torch_device import slope_of
+from consensus.frameworks.torch_device import forms_of
 from consensus.models import MLP, Linear
 from consensus.problems.batch import Batch, checked
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+_PASS_BYTES = 1 << 30  # of the samples of all agents in one pass there and back
 Forward = Callable[
     ["list[Tensor]", "Tensor"], "Tensor"
 ]  # of the model's arrays (agents, ...) and samples (agents, samples, ...)
@@ -50,12 +51,12 @@ class DeviceProblem:
             raise TypeError(
                 f"Device takes problems with a model and samples in arrays; got {problem}: engine='stacked' takes it"
             )
-        slope = slope_of(problem.loss)
-        if slope is None:
+        forms = forms_of(problem.loss)
+        if forms is None:
             raise TypeError(
                 f"Device takes SquaredLoss, Huber, LogisticLoss and CrossEntropy; got {problem.loss}: engine='stacked' takes it"
             )
-        self._slope, self._forward = slope, forward_of(model, device, shards)
+        self._forms, self._forward = forms, forward_of(model, device, shards)
         self._spans = [(part.start, part.start + int(np.prod(part.shape)), part.shape) for part in model.layout]
         self._features, self._targets, self._weights = (
             torch.from_numpy(np.ascontiguousarray(array)).to(device)
@@ -80,6 +81,17 @@ class DeviceProblem:
 
     def gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
         """Return the gradients grad g_i(w_i): see :meth:`consensus.Problem.gradient`."""
+        (gradient,) = self._sums(w, batch, values=False)
+        return cast(DeviceRows, self._problem._add_share(gradient, w))
+
+    def value_and_gradient(self, w: DeviceRows) -> tuple[DeviceRows, DeviceRows]:
+        """Return the costs g_i(w_i) and their gradients: see :meth:`consensus.Problem.value_and_gradient`."""
+        gradient, value = self._sums(w, None, values=True)
+        problem = self._problem
+        return cast(DeviceRows, problem._with_share(value, w)), cast(DeviceRows, problem._add_share(gradient, w))
+
+    def _sums(self, w: DeviceRows, batch: Batch | None, values: bool) -> list[DeviceRows]:
+        """Return the gradients of sums over samples, some of them after others if they are many, and maybe the sums."""
         torch, problem = loaded(), self._problem
         problem.work.gradients += 1
         x, d, c = self._features, self._targets, self._weights
@@ -92,11 +104,22 @@ class DeviceProblem:
             counted = torch.from_numpy(batch.weights.astype(problem.dtype)).to(c.device, non_blocking=True)
             x, d, c = x[self._agents, places], d[self._agents, places], c[self._agents, places] * counted
         leaves = [w.tensor[:, start:end].reshape(len(w), *shape).requires_grad_() for start, end, shape in self._spans]
+        few = max(1, _PASS_BYTES // (problem.agents * problem._sample_bytes))
+        found: list[Tensor] = []
+        for first in range(0, c.shape[1], few):
+            part = slice(first, first + few)
+            more = self._pass(leaves, x[:, part], d[:, part], c[:, part], values)
+            found = [a + b for a, b in zip(found, more, strict=True)] if found else more
+        slopes = [slope.reshape(len(w), -1) for slope in found[: len(leaves)]]
+        return [DeviceRows(torch.cat(slopes, dim=1)), *map(DeviceRows, found[len(leaves) :])]
+
+    def _pass(self, leaves: list[Tensor], x: Tensor, d: Tensor, c: Tensor, values: bool) -> list[Tensor]:
+        """Return the slopes of one pass in the leaves, and its sums of losses (agents,), if they are asked for."""
         outputs = self._forward(leaves, x)
-        u = self._slope(outputs.detach().reshape(*c.shape, -1), d) * c[..., None]
-        found = torch.autograd.grad(outputs, leaves, u.reshape(outputs.shape), materialize_grads=True)
-        gradient = DeviceRows(torch.cat([part.reshape(len(w), -1) for part in found], dim=1))
-        return cast(DeviceRows, problem._add_share(gradient, w))
+        f = outputs.detach().reshape(*c.shape, -1)
+        u = self._forms.slope(f, d) * c[..., None]
+        slopes = loaded().autograd.grad(outputs, leaves, u.reshape(outputs.shape), materialize_grads=True)
+        return [*slopes, (self._forms.value(f, d) * c).sum(dim=1)] if values else list(slopes)
 
     def average_gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
         """Return the gradients of the average form: see :meth:`consensus.Problem.average_gradient`."""
@@ -129,5 +152,36 @@ def _layered(bias: bool, activation: str, leaves: list[Tensor], x: Tensor) -> Te
     for place in range(0, len(leaves), step):
         x = torch.baddbmm(leaves[place + 1][:, None], x, leaves[place]) if bias else torch.bmm(x, leaves[place])
         if place + step < len(leaves):
-            x = x.square() if activation == "quadratic" else getattr(torch, activation, torch.nn.functional.softplus)(x)
+            x = _ACTIVATIONS[activation](torch, x)
     return x
+
+
+_ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "tanh": lambda torch, x: x.tanh(),
+    "relu": lambda torch, x: x.relu(),
+    "sigmoid": lambda torch, x: x.sigmoid(),
+    "softplus": lambda torch, x: -torch.nn.functional.logsigmoid(-x),  # PyTorch's own is a line from 20 on
+    "quadratic": lambda torch, x: x.square(),
+}
+
+
+class Observed:
+    """The problem as an observer measures it: points of the host, whose costs and gradients are computed on the device."""
+
+    def __init__(self, there: DeviceProblem) -> None:
+        self._there = there.apart()  # what is measured is no work of the run
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._there._problem, name)
+
+    def true_gradients(self) -> Observed:
+        return self
+
+    def value_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the costs g_i(w_i) and their gradients, as :meth:`consensus.Problem.value_and_gradient` does."""
+        torch, same = loaded(), w.strides[0] == 0  # one point of all agents
+        point = torch.from_numpy(w[:1].copy() if same else np.ascontiguousarray(w)).to(self._there._weights.device)
+        value, gradient = self._there.value_and_gradient(DeviceRows(point.expand(w.shape)))
+        return value.host(), gradient.host()

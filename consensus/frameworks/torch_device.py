@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import device as Device
     from torch import dtype as DType
 
-Slope: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"  # of outputs and targets (samples, ...)
+Form: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"  # of outputs and targets
 
 _ALIGNED = 16  # bytes: where an array begins in what is sent
 
@@ -36,33 +36,60 @@ def there(device: str, *arrays: np.ndarray) -> list[Tensor]:
     return [moved[span].view(kind).view(array.shape) for array, span, kind in zip(arrays, spans, kinds, strict=True)]
 
 
-def slope_of(loss: object) -> Slope | None:
-    """Return the derivative of a loss in the outputs as a function of tensors; None of a user's own, or a subclass."""
+class Forms(NamedTuple):
+    """A loss as functions of tensors, outputs (..., samples, outputs) and targets: its values (..., samples), its slopes."""
+
+    value: Form
+    slope: Form
+
+
+def forms_of(loss: object) -> Forms | None:
+    """Return the forms of one of the package's losses; None of a user's own, or a subclass."""
     if type(loss) is SquaredLoss:
-        return lambda f, d: f - d
+        return Forms(lambda f, d: (f - d).square().sum(-1) / 2, lambda f, d: f - d)
     if type(loss) is Huber:
-        return lambda f, d: (f - d).clamp(-loss.delta, loss.delta)
+        most = loss.delta
+        return Forms(
+            lambda f, d: loaded().nn.functional.huber_loss(f, d.to(f.dtype), reduction="none", delta=most).sum(-1),
+            lambda f, d: (f - d).clamp(-most, most),
+        )
     if type(loss) is LogisticLoss:
-        return lambda f, d: f.sigmoid() - d
+        log = loaded().nn.functional.logsigmoid  # softplus is a line from 20 on
+        return Forms(lambda f, d: (-log(-f) - d * f).sum(-1), lambda f, d: f.sigmoid() - d)
     if type(loss) is CrossEntropy:
-        return lambda f, d: _cross_entropy(loss, f, d)
+        return Forms(functools.partial(_cross_entropy, loss), functools.partial(_cross_entropy_slope, loss))
     return None
 
 
-def _cross_entropy(loss: CrossEntropy, outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return ``(sum_k q_k) softmax(f) - q``: see :class:`consensus.CrossEntropy`."""
+def _shares(loss: CrossEntropy, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return logits and labels, a row each; v, what the label counts, and all classes together: see ``CrossEntropy``."""
     labels = targets.reshape(-1, 1).long()
-    slope = outputs.reshape(len(labels), -1).softmax(dim=1)
-    v = _weights(loss.weight or (1.0,) * slope.shape[1], slope.dtype, slope.device)
-    counted = slope.new_ones(labels.shape)
+    logits = outputs.reshape(len(labels), -1)
+    v = _weights(loss.weight or (1.0,) * logits.shape[1], logits.dtype, logits.device)
+    counted = logits.new_ones(labels.shape)
     if loss.ignore_index is not None:
-        counted = (labels != loss.ignore_index).to(slope.dtype)
+        counted = (labels != loss.ignore_index).to(logits.dtype)
         labels = labels.where(labels != loss.ignore_index, 0)
-    smoothing = loss.label_smoothing
-    own = (1 - smoothing) * v[labels] * counted
-    slope *= own + smoothing * v.mean() * counted
-    if smoothing:
-        slope -= smoothing / len(v) * v * counted
+    own = (1 - loss.label_smoothing) * v[labels] * counted
+    even = loss.label_smoothing / len(v) * v * counted if loss.label_smoothing else counted[:, :0]
+    return logits, labels, own, even, own + even.sum(dim=1, keepdim=True)
+
+
+def _cross_entropy(loss: CrossEntropy, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return ``sum_k q_k (log sum_j exp(f_j) - f_k)``, summed over a sample's labels."""
+    logits, labels, own, even, total = _shares(loss, outputs, targets)
+    values = total * logits.logsumexp(dim=1, keepdim=True) - own * logits.gather(1, labels)
+    if loss.label_smoothing:
+        values = values - (even * logits).sum(dim=1, keepdim=True)
+    return values.reshape(*outputs.shape[:-1], -1).sum(-1)
+
+
+def _cross_entropy_slope(loss: CrossEntropy, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return ``(sum_k q_k) softmax(f) - q``."""
+    logits, labels, own, even, total = _shares(loss, outputs, targets)
+    slope = logits.softmax(dim=1) * total
+    if loss.label_smoothing:
+        slope -= even
     return slope.scatter_add_(1, labels, -own).reshape(outputs.shape)
 
 
@@ -74,7 +101,7 @@ def _weights(weights: tuple[float, ...], dtype: DType, device: Device) -> Tensor
 
 
 def write_gradients(
-    model: ModuleCalls, slope: Slope, w: np.ndarray, x: np.ndarray, targets: np.ndarray, weights: np.ndarray, out: np.ndarray
+    model: ModuleCalls, slope: Form, w: np.ndarray, x: np.ndarray, targets: np.ndarray, weights: np.ndarray, out: np.ndarray
 ) -> None:
     """Write the gradients of agents that share a call on the model's device into ``out``; the only wait is for the result."""
     torch = loaded()

@@ -13,7 +13,7 @@ import numpy as np
 from consensus.frameworks._torch import one_thread
 from consensus.frameworks.torch_calls import ModuleCalls, loaded
 from consensus.frameworks.torch_derivatives import Derivatives, slopes
-from consensus.frameworks.torch_device import slope_of, write_gradients
+from consensus.frameworks.torch_device import forms_of, write_gradients
 from consensus.frameworks.torch_draws import runs_python, seeded
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ class ModuleGradients(ModuleCalls):
             for rows in model._cut(w, x):
                 since = time.perf_counter()
                 points, inputs, d, c = (array[rows] for array in (w, x, targets, weights))
-                if model.away and (slope := slope_of(loss)):
-                    write_gradients(model, slope, points, inputs, d, c, out[rows])
+                if model.away and (forms := forms_of(loss)):
+                    write_gradients(model, forms.slope, points, inputs, d, c, out[rows])
                 elif len(points) == 1:
                     model._write_one(loss, points, inputs, d, c, out[rows])
                 else:

@@ -19,6 +19,7 @@ from tests.helpers.every_solver import OTHERWISE, SOLVERS
 
 torch = pytest.importorskip("torch")
 from consensus.device import Device  # noqa: E402
+from consensus.device import problem as device_problem  # noqa: E402
 from consensus.device.problem import DeviceProblem  # noqa: E402
 from consensus.device.rows import DeviceRows  # noqa: E402
 from consensus.models import Torch  # noqa: E402
@@ -139,6 +140,14 @@ def test_many_agents_mix_by_a_sparse_matrix():
     shards = consensus.partition(rng.standard_normal((600, 2)), rng.standard_normal(600), agents=agents)
     p = consensus.Problem(consensus.Linear(2), SquaredLoss(), shards)
     assert_same(*both(p, GradientTracking(0.05), topologies.Static(topologies.ring(agents))))
+
+
+@pytest.mark.parametrize(
+    "loss", [CrossEntropy(weight=[1.0, 2.0, 3.0], label_smoothing=0.1), CrossEntropy(ignore_index=1)], ids=str
+)
+def test_sums_over_many_samples_go_through_in_parts(loss, monkeypatch):
+    monkeypatch.setattr(device_problem, "_PASS_BYTES", 1)  # one sample of each agent after the other
+    assert_same(*both(problem(consensus.Linear(4, 3), loss, targets=CLASSES), GradientTracking(0.02)))
 
 
 def test_test_sets_kept_points_and_stopping_rules_are_those_of_one_process():
