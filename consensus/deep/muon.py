@@ -128,7 +128,7 @@ def orthogonalized(b: np.ndarray, coefficients: tuple[float, float, float], step
     """
     agents, m, k = b.shape
     norms = np.linalg.norm(b.reshape(agents, m * k), axis=1)
-    x = np.ascontiguousarray(b.swapaxes(1, 2) if m > k else b) / np.maximum(norms, eps)[:, None, None]
+    x = np.copy(b.swapaxes(1, 2) if m > k else b, order="C") / np.maximum(norms, eps)[:, None, None]
     one, cube, fifth = coefficients
     for _ in range(steps):
         gram = x @ x.swapaxes(1, 2)
@@ -258,7 +258,7 @@ class Muon(Direction):
 
     def _orthogonal(self, b: np.ndarray, weights: Weights) -> np.ndarray:
         """Return ``s NS(B)`` of each layer in its place, and zeros elsewhere."""
-        result = empty(b.shape, b.dtype)
+        result = empty(b.shape, b.dtype) if type(b) is np.ndarray else np.empty_like(b)  # on a device
         for part in weights.others:
             result[:, part] = 0
 

@@ -243,7 +243,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "amax": lambda a, axis=None, keepdims=False, **_: a.max(axis, keepdims),
     "any": lambda a, axis=None, keepdims=False, **_: a.any(axis, keepdims),
     "all": lambda a, axis=None, keepdims=False, **_: a.all(axis, keepdims),
-    "ascontiguousarray": lambda a: DeviceRows(a.tensor.contiguous()),
+    "take_along_axis": lambda a, places, axis: DeviceRows(
+        loaded().take_along_dim(a.tensor, _indices(places, a.tensor), dim=axis)
+    ),
     "copy": lambda a, **_: a.copy(),
     "reshape": lambda a, shape, **_: a.reshape(shape),
     "ravel": lambda a, **_: a.ravel(),

@@ -10,7 +10,7 @@ import pytest
 import consensus
 import topologies
 from consensus import L1, L2, Box, CrossEntropy, Huber, LogisticLoss, SquaredLoss
-from consensus.directions import Clip, Muon
+from consensus.directions import AdamW, Clip, Muon
 from consensus.errors import DivergenceError, WorkerError
 from consensus.regularizers import NonNegative
 from consensus.solvers import DGD, EXTRA, KGT, NEXT, NIDS, SGP, DiLoCo, GradientTracking, ProxGT
@@ -31,7 +31,7 @@ RING = topologies.Static(topologies.ring(AGENTS), weights=topologies.lazy(topolo
 # What asks the host for more than rows, or neighbours for more than sums of them: surrogates of models, curvature, gradients
 # of single samples, packed messages, line searches, decisions by values, rules that are no sums.
 REFUSED = {
-    "NEXT partial", "NEXT blocks", "adaptive", "auto", "SONATA", "GT-SAGA", "LT-ADMM-VR", "PullDiag", "RelaySGD",
+    "NEXT partial", "NEXT blocks", "adaptive", "auto", "SONATA", "GT-SAGA", "LT-ADMM-VR", "RelaySGD",
     "gossip of NEXT", "ChocoSGD", "BEER", "CGT", "LEAD", "MoTEF", "compressed NEXT", "compressed SONATA", "PowerGossip",
     "attacked", "DATOS", "DADMM", "NewtonTracking", "GT-SAGA with replacement", "ChocoSGD, halves", "CGT, nearest",
     "SONATA, averaged batches", "MoTEF, all samples", "ChocoSGD, dense", "compressed, dense", "NetworkGIANT",
@@ -134,6 +134,11 @@ def test_networks(network, solver):
     assert_same(*both(problem(), solver, network))
 
 
+@pytest.mark.parametrize("direction", [AdamW(), Muon(), Muon(nesterov=False, weight_decay=0.0, scale="none")], ids=str)
+def test_directions(direction):
+    assert_same(*both(problem(), GradientTracking(0.01, direction=direction)), tolerance=1e-11)
+
+
 @pytest.mark.filterwarnings("error:Sparse")
 def test_many_agents_mix_by_a_sparse_matrix():
     rng, agents = np.random.default_rng(0), 300
@@ -207,7 +212,6 @@ def test_what_has_no_form_there_is_refused_before_any_round():
         (problem(loss=counts, targets=NUMBERS**2), DGD(0.1), TypeError, r"takes SquaredLoss, Huber, .*; got PoissonLoss"),
         (problem(Torch(module)), DGD(0.01, batch=3), TypeError, r"the same function in training; .*call module.eval\(\) first"),
         (problem(consensus.models.ResNet(4, 3, 2, 3)), DGD(0.1), TypeError, r"takes Linear, MLP and models.Torch; got ResNet"),
-        (problem(), DGD(0.01, direction=Muon()), TypeError, "DGD does not run on a device"),
         (problem(), None, TypeError, r"does not run on a device .*take engine='stacked', or GradientTracking"),
     ]
     for p, solver, kind, words in rows:
