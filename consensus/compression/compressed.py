@@ -90,7 +90,7 @@ class Compressed(RememberingWrapper):
         return _Slower(network, 1.0 if self.gamma is None else self.gamma)
 
     def memory(self, problem: BaseProblem, w: np.ndarray) -> Memory:
-        return Memory.empty(np.zeros((len(w), self.vectors, problem.parameters), w.dtype))
+        return Memory.empty(np.zeros_like(w, shape=(len(w), self.vectors, problem.parameters)))
 
     def exchange(self, problem: BaseProblem, network: Network, state: RememberingState) -> Exchange:
         return _ErrorFeedback(self, problem, network, state)
@@ -120,7 +120,7 @@ class _ErrorFeedback(Exchange):
         mixed = self.network.mix(round, *sent, beside=beside)
         known, differences = Memory(self.memory.sent.copy(), self.memory.mixed.copy()), []
         for message, place, theirs in zip(sent, places, mixed, strict=True):
-            own = message if isinstance(message, np.ndarray) else message.unpack()
+            own = message.unpack() if hasattr(message, "unpack") else message
             if place is None:
                 differences.append(theirs - own)
                 continue

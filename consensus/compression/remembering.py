@@ -100,11 +100,12 @@ class Exchange:
         self.used += 1
         return self.used - 1
 
-    def array(self, block: object) -> np.ndarray:
+    def array(self, block: Any) -> np.ndarray:  # noqa: ANN401  # packed rows, too
         """Return a ``block`` if it is an array; raise ``TypeError`` otherwise."""
-        if not isinstance(block, np.ndarray):
+        if hasattr(block, "unpack"):
             raise TypeError(f"solver of {type(self.wrapper).__name__} must mix arrays; it packs them itself")
-        return block
+        found: np.ndarray = block
+        return found
 
     def is_vector(self, block: np.ndarray) -> bool:
         """Return whether a ``block`` has the shape (agents, P)."""

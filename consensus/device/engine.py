@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from consensus.communication.states import flatten, rebuild
-from consensus.device.network import DeviceNetwork
+from consensus.device.network import DeviceNetwork, packing_on_host
 from consensus.device.problem import DeviceProblem, Observed
 from consensus.device.rows import DeviceRows
 from consensus.engines.base import Engine
@@ -85,13 +85,14 @@ class Device(Engine):
         self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         problem = problem.restrict(slice(0, problem.agents))  # its own count of work
+        method = packing_on_host(solver)
         with self._memory("before the first round"):
             there = DeviceProblem(problem, self.device)
             network = DeviceNetwork(schedule, problem.dtype, self.device)
-            self._try(there, network, solver, begin)
+            self._try(there, network, method, begin)
         observer.attach(cast(Problem, Observed(there)), Whole())
         since, seconds = time.perf_counter(), 0.0
-        state = self._begun(problem, there, solver, begin)
+        state = self._begun(problem, there, method, begin)
         try:
             while True:
                 due = observer.due(state.round)
@@ -100,7 +101,7 @@ class Device(Engine):
                 if due:
                     w = _here(state.w)  # for which it waits
                     seconds += time.perf_counter() - since
-                    own = _here(solver.report(state)) if solver.history_columns else None
+                    own = _here(method.report(state)) if method.history_columns else None
                     counts = network.counts | problem.work.counts | {"traffic": network.traffic}
                     observer.tick(state.round, w)
                     decision = observer.see(Gathered(state.round, w, own, counts, seconds))
@@ -113,7 +114,7 @@ class Device(Engine):
                 else:
                     observer.tick(state.round)
                 with self._memory(f"in round {state.round + 1}"):
-                    state = solver.step(there, network, state)
+                    state = method.step(there, network, state)
         except KeyboardInterrupt:
             observer.tick(state.round, _here(state.w))
             raise

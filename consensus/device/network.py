@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from consensus.communication.messages import Messages
 from consensus.communication.packed import Packed
+from consensus.compression.base import Compressor
 from consensus.device.rows import DeviceRows
 from consensus.engines.stacked import StackedNetwork
 from consensus.frameworks.torch_calls import loaded
@@ -52,17 +54,51 @@ class DeviceNetwork(StackedNetwork):
         beside: int = 0,
         rule: Callable[[Messages], np.ndarray] | None = None,
     ) -> tuple[np.ndarray, ...]:
-        rows = [self._there(block) for block in blocks]
-        if rule is not None or not all(isinstance(block, DeviceRows) and len(block) == self.agents for block in rows):
-            raise TypeError("neighbours get rows of numbers on a device, and weighted sums of them")
+        if rule is not None:
+            raise TypeError("neighbours get weighted sums of rows on a device, and no other rule")
         plans = [self._plans.at(round, kind) for kind in kinds]
-        self._count_exchange(plans[0], beside + sum(block.size // self.agents for block in rows))
+        rows, numbers = [], beside
+        for block, kind in zip(blocks, kinds * len(blocks) if len(kinds) == 1 else kinds, strict=True):
+            if isinstance(block, DeviceRows):
+                rows.append(block.tensor)
+                numbers += block.size // self.agents
+            elif type(block) is np.ndarray:  # solvers begin with some of the host, such as ones
+                rows.append(self._there(block))
+                numbers += block.size // self.agents
+            else:  # packed by the host: see OnHost
+                sent = self._packed(plans[0], kind, block)
+                rows.append(self._there(self._received(plans[0], sent, cast(Packed, block))))
+        self._count_exchange(plans[0], numbers)
         plans = plans * len(rows) if len(plans) == 1 else plans
-        mixed = [DeviceRows(_times(plan.extra, block.tensor)) for plan, block in zip(plans, rows, strict=True)]
+        mixed = [DeviceRows(_times(plan.extra, part)) for plan, part in zip(plans, rows, strict=True)]
         return cast("tuple[np.ndarray, ...]", tuple(mixed))
 
-    def _there(self, block: Any) -> Any:  # noqa: ANN401  # solvers begin with arrays of the host, such as ones
-        return DeviceRows(loaded().as_tensor(block, device=self._device)) if type(block) is np.ndarray else block
+    def _there(self, array: np.ndarray) -> Tensor:
+        found: Tensor = loaded().from_numpy(np.array(array, self.dtype)).to(self._device)
+        return found
+
+
+class OnHost(Compressor):
+    """A compressor of rows of a device: the host packs them, which takes a copy there and one back in every exchange."""
+
+    def __init__(self, compressor: Compressor) -> None:
+        self._compressor, self.unbiased = compressor, compressor.unbiased
+
+    def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
+        return self._compressor.pack(rows.host() if isinstance(rows, DeviceRows) else rows, agents, number)
+
+    def omega(self, parameters: int) -> float:
+        return self._compressor.omega(parameters)
+
+
+def packing_on_host(solver: Any) -> Any:  # noqa: ANN401  # any solver, whose compressor or inner solver is a setting
+    """Return a solver whose compressor, if it or a solver inside has one, packs on the host."""
+    changed = {}
+    if hasattr(solver, "compressor"):
+        changed["compressor"] = OnHost(solver.compressor)
+    if hasattr(solver, "solver") and (inner := packing_on_host(solver.solver)) is not solver.solver:
+        changed["solver"] = inner
+    return dataclasses.replace(solver, **changed) if changed else solver
 
 
 def _times(matrix: Tensor, rows: Tensor) -> Tensor:

@@ -139,6 +139,8 @@ class DeviceRows(NDArrayOperatorsMixin):
             raise TypeError(f"{ufunc.__name__} has no form on a device")
         like = next(part.tensor for part in inputs if isinstance(part, DeviceRows))
         found = function(*_alike(inputs, like))
+        if out and not isinstance(out[0], DeviceRows):
+            raise TypeError("an array of the host gets no numbers of a device in silence")
         if out:
             out[0].tensor.copy_(found)
             return out[0]

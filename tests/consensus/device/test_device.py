@@ -3,6 +3,8 @@
 The CPU is a device, too.
 """
 
+import re
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -10,10 +12,11 @@ import pytest
 import consensus
 import topologies
 from consensus import L1, L2, Box, CrossEntropy, Huber, LogisticLoss, SquaredLoss
+from consensus.compression import Half, Quantize, RandomK, TopK
 from consensus.directions import AdamW, Clip, Muon
 from consensus.errors import DivergenceError, WorkerError
 from consensus.regularizers import NonNegative
-from consensus.solvers import DGD, EXTRA, KGT, NEXT, NIDS, SGP, DiLoCo, GradientTracking, ProxGT
+from consensus.solvers import DGD, EXTRA, KGT, NEXT, NIDS, SGP, Compressed, DiLoCo, GradientTracking, ProxGT
 from consensus.surrogates import FullLinearization
 from tests.helpers.every_solver import OTHERWISE, SOLVERS
 
@@ -29,15 +32,12 @@ RNG = np.random.default_rng(0)
 X, NUMBERS, CLASSES = RNG.standard_normal((61, 4)), RNG.standard_normal((61, 3)), RNG.integers(0, 3, 61)
 RING = topologies.Static(topologies.ring(AGENTS), weights=topologies.lazy(topologies.metropolis))
 # What asks the host for more than rows, or neighbours for more than sums of them: surrogates of models, curvature, gradients
-# of single samples, packed messages, line searches, decisions by values, rules that are no sums.
+# of single samples, line searches, decisions by values, trees, rules that are no sums.
 REFUSED = {
-    "NEXT partial", "NEXT blocks", "adaptive", "auto", "SONATA", "GT-SAGA", "LT-ADMM-VR", "RelaySGD",
-    "gossip of NEXT", "ChocoSGD", "BEER", "CGT", "LEAD", "MoTEF", "compressed NEXT", "compressed SONATA", "PowerGossip",
-    "attacked", "DATOS", "DADMM", "NewtonTracking", "GT-SAGA with replacement", "ChocoSGD, halves", "CGT, nearest",
-    "SONATA, averaged batches", "MoTEF, all samples", "ChocoSGD, dense", "compressed, dense", "NetworkGIANT",
-    "shared body, NEXT",
+    "NEXT partial", "NEXT blocks", "adaptive", "auto", "SONATA", "GT-SAGA", "LT-ADMM-VR", "RelaySGD", "gossip of NEXT",
+    "compressed NEXT", "compressed SONATA", "PowerGossip", "attacked", "DATOS", "DADMM", "NewtonTracking",
+    "GT-SAGA with replacement", "SONATA, averaged batches", "compressed, dense", "NetworkGIANT", "shared body, NEXT",
     "TreeLBFGS", "TreeLBFGS, float64", "TreeLBFGS, masked", "TreeNewton", "TreeNewton, masked", "PowerGossip, tracking",
-    "BEER, low rank",
 }  # fmt: skip
 
 
@@ -132,6 +132,15 @@ def test_modules_share_one_call(dtype):
 )
 def test_networks(network, solver):
     assert_same(*both(problem(), solver, network))
+
+
+@pytest.mark.parametrize("compressor", [TopK(0.3), RandomK(0.3), Quantize(4), Half()], ids=str)
+def test_messages_that_the_host_packs(compressor, tmp_path):
+    """With the bytes of one process; settings are shown as they were given."""
+    solver = Compressed(GradientTracking(0.01), compressor, gamma=0.3)
+    assert_same(*both(problem(), solver), tolerance=1e-11)
+    with pytest.raises(DivergenceError, match=re.escape(str(compressor))):
+        consensus.solve(problem(), RING, Compressed(DGD(1e9), compressor, gamma=0.3), rounds=200, engine=Device())
 
 
 @pytest.mark.parametrize("direction", [AdamW(), Muon(), Muon(nesterov=False, weight_decay=0.0, scale="none")], ids=str)
