@@ -76,7 +76,7 @@ class DeviceRows(NDArrayOperatorsMixin):
         return float(self.tensor)
 
     def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
-        raise TypeError("NumPy asks for a copy on the host, which is never made in silence")
+        raise TypeError("it would copy numbers of the device to the host, which is never done in silence")
 
     def __getitem__(self, key: Values) -> DeviceRows:
         return DeviceRows(self.tensor[_indices(key, self.tensor)])

@@ -252,7 +252,7 @@ def test_rows_are_arrays_to_numpy_and_never_copied_in_silence():
         lambda a, b: np.array([[1.0], [2.0], [3.0]]) * a + b * np.float64(2),
     ):
         np.testing.assert_allclose(f(one, other).host(), f(a, b), rtol=1e-13, atol=1e-14)
-    with pytest.raises(TypeError, match="copy on the host, which is never made in silence"):
+    with pytest.raises(TypeError, match="to the host, which is never done in silence"):
         np.asarray(one)
     with pytest.raises(TypeError, match=r"numpy\.sort has no form on a device"):
         np.sort(one)
