@@ -26,7 +26,7 @@ from topologies.schedules import ScheduleLike
 
 _LOOKED = 16  # rounds between two looks at whether the iterates are lost: each look waits for the device
 _LARGEST = 1e150  # an iterate beyond this is lost
-_REMEDY = "take engine='stacked', or GradientTracking(step_size) or another solver of the table in docs/gpu.md"
+_REMEDY = "take engine='stacked'; docs/gpu.md lists what runs there"
 
 
 @dataclass(frozen=True)

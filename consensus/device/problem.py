@@ -69,10 +69,6 @@ class DeviceProblem:
             raise AttributeError(name)
         return getattr(self._problem, name)
 
-    def restrict(self, rows: object) -> DeviceProblem:
-        """Return the same problem: an engine that has all agents asks for no others."""
-        return self
-
     def apart(self) -> DeviceProblem:
         """Return the same problem, with a count of work of its own."""
         other = copy.copy(self)

@@ -136,7 +136,7 @@ class DeviceRows(NDArrayOperatorsMixin):
         if ufunc.__name__ == "vecdot":
             return DeviceRows((inputs[0].tensor * _tensor(inputs[1], inputs[0].tensor)).sum(-1))
         if method != "__call__" or function is None or options:
-            raise TypeError(f"{ufunc.__name__} has no form on a device")
+            raise TypeError(f"{ufunc.__name__}{'' if method == '__call__' else f'.{method}'} has no form on a device")
         like = next(part.tensor for part in inputs if isinstance(part, DeviceRows))
         found = function(*_alike(inputs, like))
         if out and not isinstance(out[0], DeviceRows):

@@ -221,7 +221,7 @@ def test_what_has_no_form_there_is_refused_before_any_round():
         (problem(loss=counts, targets=NUMBERS**2), DGD(0.1), TypeError, r"takes SquaredLoss, Huber, .*; got PoissonLoss"),
         (problem(Torch(module)), DGD(0.01, batch=3), TypeError, r"the same function in training; .*call module.eval\(\) first"),
         (problem(consensus.models.ResNet(4, 3, 2, 3)), DGD(0.1), TypeError, r"takes Linear, MLP and models.Torch; got ResNet"),
-        (problem(), None, TypeError, r"does not run on a device .*take engine='stacked', or GradientTracking"),
+        (problem(), None, TypeError, r"does not run on a device .*take engine='stacked'; docs/gpu.md lists"),
     ]
     for p, solver, kind, words in rows:
         with pytest.raises(kind, match=words):
