@@ -19,44 +19,23 @@ import pandas as pd
 from sklearn.preprocessing import scale
 
 import consensus
-import topologies
 from consensus._arrays.parallel import cores
-from consensus.solvers import DATOS, DGD, NEXT, AdaptiveNEXT, AutoGT, GradientTracking
-from consensus.step_sizes import Diminishing
-from consensus.studies import Grid, Study
-from consensus.surrogates import FullLinearization, PartialLinearization
+from consensus.solvers import DATOS, AdaptiveNEXT, AutoGT
+from consensus.studies import Study
 from experiments.shared.cases import load, loss_for
 from experiments.shared.centralised import lowest
+from experiments.untuned.cases import network
+from experiments.untuned.rivals import OF_A_PANEL
 
 DATASETS = ("diabetes", "breast_cancer", "boston", "kin8nm", "wine")
 TOPOLOGIES = ("ring", "erdos_renyi", "random_geometric", "complete", "random_half")
 PANEL = list(itertools.product(DATASETS, TOPOLOGIES, (10, 30), ("iid", "sorted")))  # data, topology, agents, shards
 ROWS, HIDDEN, WEIGHT = 2000, 20, 1e-3
-RADIUS = {10: 0.45, 30: 0.3}
 TUNING = 1000  # the draw of the cases for tuning
 MOST, QUICK = 1000, 20  # exchanges
 MARKS = ("50 exchanges", "200 exchanges", "1000 exchanges", "1e6 bytes", "1e7 bytes", "1e8 bytes", "1e9 bytes")
 BLOWN_UP = 1e3  # what a run that diverged, or ended far above its start, counts as
-KINDS = {"constant": lambda step: step, "falling": lambda step: Diminishing(step, 0.01)}
-
-
-def model(surrogate, kind, tau, step):
-    return NEXT(surrogate(tau), KINDS[kind](step))
-
-
-NEXT_AXES = {"kind": [*KINDS], "tau": [0.5, 1.0], "step": [0.1, 0.2]}
-SOLVERS = {
-    "AdaptiveNEXT": AdaptiveNEXT(),
-    "AutoGT": AutoGT(),
-    "DATOS": DATOS(),
-    "gradient tracking": Grid(
-        lambda order, kind, step: GradientTracking(KINDS[kind](step), order),
-        **{"order": ["atc", "cta"], "kind": [*KINDS], "step": [0.1, 0.2, 0.4]},
-    ),
-    "DGD": Grid(lambda kind, step: DGD(KINDS[kind](step)), kind=[*KINDS], step=[0.1, 0.2, 0.4]),
-    "NEXT full": Grid(functools.partial(model, FullLinearization), **NEXT_AXES),
-    "NEXT partial": Grid(functools.partial(model, PartialLinearization), **NEXT_AXES),
-}
+SOLVERS = {"AdaptiveNEXT": AdaptiveNEXT(), "AutoGT": AutoGT(), "DATOS": DATOS()} | OF_A_PANEL
 
 
 def case(seed, exchanges):
@@ -66,7 +45,7 @@ def case(seed, exchanges):
     problem, best = problem_of(name, agents, scheme, draw), optimum(name, draw)
     options = {"start": start_of(problem, draw), "exchanges": exchanges, "record_every": 1}
     options["metrics"] = {"over_optimum": lambda point: problem.objective(point) / best}
-    return problem, network_of(topology, agents, draw), options
+    return problem, network(topology, agents, draw), options
 
 
 def start_of(problem, draw):
@@ -88,15 +67,6 @@ def problem_of(name, agents, scheme, draw):
     X, y, loss, outputs = data(name)
     shards = consensus.partition(X, y, agents, scheme, seed=draw)
     return consensus.Problem(consensus.MLP([X.shape[1], HIDDEN, outputs]), loss, shards, consensus.L2(WEIGHT))
-
-
-def network_of(topology, agents, draw):
-    if topology in ("ring", "complete"):
-        return topologies.Static(getattr(topologies, topology)(agents))
-    if topology == "random_geometric":
-        return topologies.Static(topologies.random_geometric(agents, RADIUS[agents], seed=draw))
-    graph = topologies.erdos_renyi(agents, 0.25, seed=draw)
-    return topologies.Static(graph) if topology == "erdos_renyi" else topologies.RandomEdges(graph, 0.5, seed=draw)
 
 
 @functools.cache

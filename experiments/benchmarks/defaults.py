@@ -8,7 +8,6 @@ NewtonTracking penalty and damping vary together.
 import argparse
 import dataclasses
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +17,9 @@ from tqdm import tqdm
 import consensus
 import topologies
 from consensus import solvers
-from consensus.errors import DivergenceError, LocalSolveError
 from consensus.solvers import Solver
+from experiments.untuned.cases import graph
+from experiments.untuned.counting import quiet
 
 TOLERANCE, NETWORKS = 1e-6, 1e-3  # times the first stationarity; the second of models that are not linear
 MOST = 20_000  # rounds
@@ -70,12 +70,9 @@ class Case:
         return consensus.Problem(model, loss, shards, consensus.L2(self.weight))
 
     def network(self, solver: Solver) -> topologies.Static:
-        if self.graph == "erdos":
-            graph = topologies.erdos_renyi(self.agents, min(1, 2 * math.log(self.agents + 1) / self.agents), seed=self.seed)
-        else:
-            graph = getattr(topologies, self.graph)(self.agents)
         weights = topologies.metropolis
-        return topologies.Static(graph, weights=topologies.lazy(weights) if isinstance(solver, solvers.D2) else weights)
+        drawn = graph(self.graph, self.agents, self.seed)
+        return topologies.Static(drawn, weights=topologies.lazy(weights) if isinstance(solver, solvers.D2) else weights)
 
 
 NAMED = (
@@ -130,25 +127,14 @@ def scaled(solver: Any, ready: Any, factor: float) -> Solver:
     return dataclasses.replace(ready, **{name: factor * getattr(ready, name) for name in names if hasattr(ready, name)})
 
 
-def history(case: Case, solver: Solver, start, **options):
-    """The history of a run without warnings; None if it diverges."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            return consensus.solve(case.problem(), case.network(solver), solver, start=start, **options).history
-        except (DivergenceError, LocalSolveError):
-            return None
-
-
 def rounds(case: Case, solver: Solver, most: int) -> float:
     """Until stationarity and disagreement are at most the tolerance times the first stationarity; inf if that takes more."""
     problem, rng = case.problem(), np.random.default_rng(1)
     start = rng.standard_normal(problem.parameters) if case.convex else problem.model.init(rng)
     tolerance = (TOLERANCE if case.convex else NETWORKS) * problem.stationarity(start)
-    found = history(case, solver, start, rounds=most, tolerance=tolerance, record_every=max(1, min(5, most // 50)))
-    if found is None or max(found["stationarity"][-1], found["disagreement"][-1]) > tolerance:
-        return math.inf
-    return float(found["round"][-1])
+    options = {"rounds": most, "tolerance": tolerance, "record_every": max(1, min(5, most // 50))}
+    found = quiet(problem, case.network(solver), solver, start=start, **options)[0].last()
+    return float(found["round"]) if max(found["stationarity"], found["disagreement"]) <= tolerance else math.inf
 
 
 def ratio(case: Case, solver: Solver, most: int = MOST) -> tuple[float, float, float]:
@@ -172,9 +158,10 @@ def ratio(case: Case, solver: Solver, most: int = MOST) -> tuple[float, float, f
 
 def diverges(case: Case, solver: Solver, most: int) -> bool:
     """Return whether the objective after ``most`` rounds from a normal start is above the first, or no number."""
-    start = np.random.default_rng(case.seed).standard_normal(case.problem().parameters)
-    found = history(case, solver, start, rounds=most, record_every=most)
-    return found is None or not found["objective"][-1] <= 1.001 * found["objective"][0]
+    problem = case.problem()
+    start = np.random.default_rng(case.seed).standard_normal(problem.parameters)
+    found = quiet(problem, case.network(solver), solver, start=start, rounds=most, record_every=most)[0]
+    return found["round"][-1] < most or not found["objective"][-1] <= 1.001 * found["objective"][0]
 
 
 def fits(case: Case, solver: Solver) -> bool:

@@ -5,7 +5,7 @@ python -m experiments.untuned [trees | gossip | default] [--cases 2] [--quick]
 
 import argparse
 
-from experiments.untuned import cases, default, default_cases, gossip, gossip_cases, trees
+from experiments.untuned import cases, default, gossip, trees
 
 
 def main(arguments=None):
@@ -15,10 +15,10 @@ def main(arguments=None):
     parser.add_argument("--quick", action="store_true", help="gossip and default: two small cases, one point of each grid")
     options = parser.parse_args(arguments)
     if options.half in (None, "trees"):
-        print(trees.run(cases.CASES[: options.cases]).markdown())
-    for half, study, all_cases in (("gossip", gossip, gossip_cases), ("default", default, default_cases)):
+        print(trees.run(cases.TREES[: options.cases]).markdown())
+    for half, study, all_cases in (("gossip", gossip, cases.GOSSIP), ("default", default, cases.DEFAULT)):
         if options.half == half or (options.half is None and half == "gossip"):
-            some = all_cases.QUICK if options.quick else all_cases.CASES
+            some = cases.QUICK[half] if options.quick else all_cases
             for title, table in study.run(some[: options.cases], quick=options.quick).items():
                 print(f"{title}\n\n{table.markdown()}")
 

@@ -1,6 +1,10 @@
-"""Ten cases: data, graph and model of each in no case on which a constant of a solver was chosen."""
+"""Cases on which no constant of a solver was chosen: data or costs, a network, and shards.
+
+``TREES`` are for sums over trees, ``GOSSIP`` for AdaptiveNEXT, ``DEFAULT`` for no solver at all.
+"""
 
 import functools
+from dataclasses import replace
 from typing import NamedTuple
 
 import networkx as nx
@@ -11,97 +15,294 @@ from sklearn.preprocessing import scale
 
 import consensus
 import topologies
+from consensus.problems import has_model
 from experiments.shared.cases import load
 from experiments.shared.centralised import lowest
 
 WEIGHT = 1e-3  # of the squared norm
+ROWS = 1500  # taken of larger sets
 
 
-class Case(NamedTuple):
-    """Model trained on a data set, over a graph, with a kind of shards."""
+class Trained(NamedTuple):
+    """Model with so many hidden units, trained on a data set, on a network of so many agents, with a kind of shards."""
 
     data: str
     hidden: tuple[int, ...]
-    graph: str
+    network: str
+    agents: int
     scheme: str
+    seed: int = 0  # of shards and start
+
+    def __str__(self):
+        return f"{self.data}, {self.network} of {self.agents}, {self.scheme}"
 
 
-CASES = (
-    Case("friedman 2", (25,), "caveman", "iid"),
-    Case("friedman 3", (12,), "grid", "sorted"),
-    Case("cultivars", (10,), "barbell", "sorted"),
-    Case("MNIST, 30 components", (15,), "hypercube", "iid"),
-    Case("two classes", (8,), "star", "sorted"),
-    Case("moons", (20,), "circulant", "sorted"),
-    Case("swiss roll", (10, 10), "wheel", "iid"),
-    Case("iris", (), "regular", "sorted"),
-    Case("sparse regression", (), "binary tree", "iid"),
-    Case("quantiles", (12,), "lollipop", "iid"),
+class Case(NamedTuple):
+    """Costs of a kind on a network of so many agents, with targets or parameters in units of that size."""
+
+    costs: str
+    network: str
+    agents: int
+    unit: float = 1.0
+
+    def __str__(self):
+        return f"{self.costs}, {self.network} of {self.agents}" + (f", unit {self.unit:g}" if self.unit != 1 else "")
+
+
+TREES = (
+    Trained("friedman 2, draw 1", (25,), "caveman", 16, "iid"),
+    Trained("friedman 3", (12,), "grid", 16, "sorted"),
+    Trained("cultivars", (10,), "barbell", 12, "sorted"),
+    Trained("MNIST, 30 components", (15,), "hypercube", 16, "iid"),
+    Trained("two of 20 features", (8,), "star", 12, "sorted"),
+    Trained("moons", (20,), "circulant", 14, "sorted"),
+    Trained("swiss roll", (10, 10), "wheel", 12, "iid"),
+    Trained("iris", (), "regular", 12, "sorted"),
+    Trained("sparse regression", (), "binary tree", 15, "iid"),
+    Trained("quantiles", (12,), "lollipop", 12, "iid"),
 )
+GOSSIP = (
+    Trained("wine", (10,), "star", 11, "iid", 1),
+    Trained("friedman 2", (18,), "small world", 20, "sorted", 1),
+    Trained("two classes", (14,), "torus", 18, "sorted", 1),
+    Trained("cultivars", (6,), "ring", 9, "iid", 1),
+    Trained("four digits", (5,), "lossy ring", 9, "sorted", 1),
+    Trained("diabetes", (8,), "random graph", 14, "iid", 1),
+    Trained("wine", (12,), "path", 7, "sorted", 1),
+    Trained("two classes", (8,), "matchings", 10, "iid", 1),
+    Trained("friedman 2", (10,), "lossy directed", 9, "sorted", 1),
+    Trained("cultivars", (10,), "lossy directed", 11, "iid", 1),
+)
+DEFAULT = (
+    Case("ridge", "star", 9, 1e-6),
+    Case("ridge", "path", 16),
+    Case("ridge", "ring", 48, 1e6),
+    Case("logistic", "expander", 256),
+    Case("logistic", "path", 24),
+    Case("logistic", "directed", 14),
+    Case("huber", "ring", 26),
+    Case("huber", "lossy", 11, 1e3),
+    Case("lasso", "star", 13),
+    Case("lasso", "expander", 32, 1e-3),
+    Case("lasso", "ring", 18),
+    Case("unlike ridge", "path", 12),
+    Case("quadratic", "ring", 64, 1e4),
+    Case("quadratic", "directed", 9, 1e-4),
+    Case("quadratic", "lossy", 20),
+    Case("quadratic", "path", 2, 1e6),
+    Case("quartic", "star", 8, 1e2),
+    Case("quartic", "ring", 14),
+    Case("quartic", "expander", 24, 1e-6),
+    Case("distances", "path", 10),
+    Case("distances", "lossy", 12),
+    Case("robust mean", "directed", 16, 1e5),
+    Case("MLP", "star", 7),
+    Case("MLP", "path", 9),
+    Case("MLP", "ring", 22),
+    Case("MLP", "expander", 50),
+    Case("MLP", "directed", 10),
+    Case("MLP", "lossy", 13),
+    Case("MLP of two layers", "ring", 8),
+    Case("MLP of two layers", "expander", 16),
+)
+QUICK = {"gossip": (GOSSIP[3], GOSSIP[9]), "default": (DEFAULT[15], DEFAULT[0])}
 
 
 def _data(name):
     """Features, targets and the loss."""
     squared, logistic, classes = consensus.SquaredLoss(), consensus.LogisticLoss(), consensus.CrossEntropy()
     match name:
+        case "wine":
+            return *load("wine"), squared
+        case "diabetes":
+            return *datasets.load_diabetes(return_X_y=True), squared
         case "friedman 2":
+            return *datasets.make_friedman2(1000, noise=50.0, random_state=5), squared
+        case "friedman 2, draw 1":
             return *datasets.make_friedman2(1000, noise=50.0, random_state=1), squared
         case "friedman 3":
             return *datasets.make_friedman3(800, noise=0.05, random_state=2), squared
-        case "cultivars":
-            return *datasets.load_wine(return_X_y=True), classes
-        case "MNIST, 30 components":
-            images = load("mnist")
-            X, y = images.X[:1500].reshape(1500, -1), images.y[:1500]
-            return PCA(30, random_state=0).fit_transform(X), y, classes
+        case "swiss roll":
+            return *datasets.make_swiss_roll(1000, noise=0.3, random_state=5), squared
+        case "sparse regression":
+            return *datasets.make_sparse_uncorrelated(600, 40, random_state=6), consensus.Huber(0.5)
         case "two classes":
+            return *datasets.make_classification(900, 12, n_informative=8, class_sep=0.8, random_state=2), logistic
+        case "two of 20 features":
             return *datasets.make_classification(900, 20, n_informative=8, flip_y=0.05, random_state=3), logistic
         case "moons":
             return *datasets.make_moons(700, noise=0.2, random_state=4), logistic
-        case "swiss roll":
-            return *datasets.make_swiss_roll(1000, noise=0.3, random_state=5), squared
+        case "cultivars":
+            return *datasets.load_wine(return_X_y=True), classes
         case "iris":
             return *datasets.load_iris(return_X_y=True), classes
-        case "sparse regression":
-            return *datasets.make_sparse_uncorrelated(600, 40, random_state=6), consensus.Huber(0.5)
+        case "four digits":
+            return *datasets.load_digits(n_class=4, return_X_y=True), classes
+        case "MNIST, 30 components":
+            images = load("mnist")
+            return PCA(30, random_state=0).fit_transform(images.X[:ROWS].reshape(ROWS, -1)), images.y[:ROWS], classes
         case "quantiles":
             return *datasets.make_gaussian_quantiles(n_samples=900, n_features=5, n_classes=4, random_state=7), classes
     raise ValueError(name)
 
 
-def graph(name):
-    """The networkx graph of this name: 8 to 20 agents."""
-    graphs = {
+def graph(name, agents, seed=0):
+    """The graph of this name, drawn by ``seed`` if it is random; those without ``agents`` in their line have one size."""
+    match name:
+        case "star" | "path" | "ring" | "complete":
+            return getattr(topologies, name)(agents)
+        case "torus":
+            return topologies.torus(3, agents // 3)
+        case "random_geometric":
+            return topologies.random_geometric(agents, 0.45 if agents < 30 else 0.3, seed=seed)
+        case "erdos_renyi":
+            return topologies.erdos_renyi(agents, 0.25, seed=seed)
+        case "erdos":
+            return topologies.erdos_renyi(agents, min(1, 2 * np.log(agents + 1) / agents), seed=seed)
+        case "random graph":
+            graphs = (nx.gnp_random_graph(agents, 0.3, seed=k) for k in range(seed, 10_000, 100))
+            return next(filter(nx.is_connected, graphs))
+        case "small world":
+            return nx.connected_watts_strogatz_graph(agents, 4, 0.3, seed=seed)
+        case "regular" | "expander":
+            return topologies.random_regular(agents, 3 if agents < 100 else 6, seed=seed)
+    fixed = {
         "caveman": lambda: nx.connected_caveman_graph(4, 4),
         "grid": lambda: nx.grid_2d_graph(4, 4),
         "barbell": lambda: nx.barbell_graph(5, 2),
         "hypercube": lambda: nx.hypercube_graph(4),
-        "star": lambda: nx.star_graph(11),
         "circulant": lambda: nx.circulant_graph(14, [1, 2]),
         "wheel": lambda: nx.wheel_graph(12),
-        "regular": lambda: nx.random_regular_graph(3, 12, seed=1),
         "binary tree": lambda: nx.balanced_tree(2, 3),
         "lollipop": lambda: nx.lollipop_graph(8, 4),
     }
-    return nx.convert_node_labels_to_integers(graphs[name]())
+    return nx.convert_node_labels_to_integers(fixed[name]())
 
 
-@functools.cache
-def make(case):
-    """The problem, the graph, the start and the least objective that L-BFGS finds with all data in one place."""
+def network(name, agents, seed=0):
+    """The schedule of this name: a graph's is static."""
+    match name:
+        case "lossy ring":
+            return topologies.LinkFailure(topologies.Static(topologies.ring(agents)), 0.3, seed=seed)
+        case "lossy":
+            return topologies.LinkFailure(
+                topologies.Static(topologies.random_geometric(agents, 0.6, seed=seed)), 0.4, seed=seed
+            )
+        case "matchings":
+            return topologies.Matchings(agents, seed=seed)
+        case "random_half":
+            return topologies.RandomEdges(graph("erdos_renyi", agents, seed), 0.5, seed=seed)
+        case "directed":
+            drawn = nx.gnp_random_graph(agents, 0.15, seed=seed, directed=True)
+            drawn = nx.compose(drawn, nx.cycle_graph(agents, nx.DiGraph))
+            return topologies.Static(drawn, weights=topologies.push)
+        case "lossy directed":
+            ring = nx.cycle_graph(agents, create_using=nx.DiGraph)
+            ring.add_edges_from((i, (i + 5) % agents) for i in range(0, agents, 2))
+            return topologies.LinkFailure(topologies.Static(ring, weights=topologies.push), 0.2, seed=seed)
+    return topologies.Static(graph(name, agents, seed))
+
+
+@functools.lru_cache(1)
+def trained(case):
+    """The problem of a :class:`Trained`, the same in float32, the network and the start."""
     X, y, loss = _data(case.data)
-    y = scale(y) if loss.quadratic or isinstance(loss, consensus.Huber) else y.astype(int)
-    outputs = len(np.unique(y)) if isinstance(loss, consensus.CrossEntropy) else 1
+    X = scale(X[:, X.std(axis=0) > 0] if case in GOSSIP else X)  # without constant features; TREES have none
+    classes = isinstance(loss, consensus.CrossEntropy)
+    y = y if classes or isinstance(loss, consensus.LogisticLoss) else scale(y)
+    if len(X) > ROWS:
+        drawn = np.random.default_rng(7).permutation(len(X))[:ROWS]
+        X, y = X[drawn], y[drawn]
+    outputs = len(np.unique(y)) if classes else 1
     model = consensus.MLP([X.shape[1], *case.hidden, outputs]) if case.hidden else consensus.Linear(X.shape[1], outputs)
-    network = graph(case.graph)
-    shards = consensus.partition(scale(X), y, agents=len(network), scheme=case.scheme, seed=0)
+    shards = consensus.partition(X, y if classes else y.astype(float), case.agents, case.scheme, seed=case.seed)
     problem = consensus.Problem(model, loss, shards, consensus.L2(WEIGHT))
-    start = model.init(np.random.default_rng(0))
-    least = lowest(problem, start, maxiter=20000, maxfun=40000, gtol=1e-9, ftol=1e-15, maxcor=30)
-    return problem, topologies.Static(network), start, least
+    schedule = network(case.network, case.agents, 7 if case in GOSSIP else 1)
+    return problem, in_single(problem), schedule, model.init(np.random.default_rng(case.seed))
 
 
-def levels(problem, start, least, parts=(0.3, 0.1, 0.03, 0.01)):
-    """Objectives at these parts of the gap between the start and the least."""
-    first = problem.objective(start)
-    return [least + part * (first - least) for part in parts]
+def optimum(problem, start):
+    """The least objective that L-BFGS finds with all data in one place."""
+    return lowest(problem, start, maxiter=20000, maxfun=40000, gtol=1e-9, ftol=1e-15, maxcor=30)
+
+
+def make(case):
+    """As :func:`trained`, of a :class:`Case`."""
+    rng = np.random.default_rng([case.agents, len(case.costs)])
+    made = _functions if case.costs in ("quadratic", "quartic", "distances", "robust mean") else _model
+    problem, start = made(case, rng)
+    return problem, in_single(problem), network(case.network, case.agents, 11), start
+
+
+def in_single(problem):
+    """The problem in float32; itself if its costs are functions, which compute in float64."""
+    if not has_model(problem):
+        return problem
+    parts = {name: getattr(problem.shards, name).astype(np.float32) for name in ("features", "targets", "weights")}
+    return consensus.Problem(problem.model, problem.loss, replace(problem.shards, **parts), problem.regularizer)
+
+
+def _model(case, rng):
+    features, rows = 8, max(240, 8 * case.agents)
+    X = rng.standard_normal((rows, features)) @ (np.eye(features) + 0.3 * rng.standard_normal((features, features)))
+    y = X @ rng.standard_normal(features) / 3 + 0.3 * rng.standard_normal(rows)
+    loss, r, model = consensus.SquaredLoss(), consensus.L2(WEIGHT), consensus.Linear(features)
+    match case.costs:
+        case "logistic":
+            loss, y = consensus.LogisticLoss(), (y > 0).astype(float)
+        case "huber":
+            loss, y = consensus.Huber(case.unit), y + 10 * (rng.random(rows) < 0.1) * rng.standard_normal(rows)
+        case "lasso":
+            r = consensus.L1(0.1 * case.unit)
+        case "unlike ridge":
+            X *= np.logspace(0, 1, features)
+        case "MLP" | "MLP of two layers":
+            y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] / 3
+            model = consensus.MLP([features, 9, 1] if case.costs == "MLP" else [features, 7, 6, 1])
+    shards = consensus.partition(
+        X, y * case.unit if loss.quadratic or case.costs == "huber" else y, case.agents, "sorted", seed=3
+    )
+    problem = consensus.Problem(model, loss, shards, r)
+    return problem, model.init(rng) if "MLP" in case.costs else np.zeros(problem.parameters)
+
+
+def _functions(case, rng):
+    A, P, unit = case.agents, 6, case.unit
+    if case.costs == "distances":  # from anchors to three points in the plane, squared
+        anchors, points = rng.uniform(-1, 1, (A, 1, 2)), rng.uniform(-1, 1, (3, 2))
+        seen = np.square(anchors - points).sum(axis=2)
+
+        def off(w, rows):
+            d = w.reshape(len(w), 3, 2) - anchors[rows]
+            return d, np.square(d).sum(axis=2) - seen[rows]
+
+        def value(w, rows):
+            return np.square(off(w, rows)[1]).sum(axis=1) / (4 * A)
+
+        def gradient(w, rows):
+            d, e = off(w, rows)
+            return (e[:, :, None] * d).reshape(len(w), 6) / A
+
+    else:
+        R, centres = rng.standard_normal((A, 10, P)) * np.logspace(0, -1, P), rng.standard_normal((A, P))
+        b = np.einsum("anp,ap->an", R, centres if case.costs != "quartic" else np.ones((A, P)))
+
+        def inner(w, rows):
+            return np.einsum("anp,ap->an", R[rows], w / unit)
+
+        if case.costs == "quadratic":
+            h, slope = (lambda t, c: np.square(t - c) / 2), (lambda t, c: t - c)
+        elif case.costs == "quartic":
+            h, slope = (lambda t, c: np.square(t * t - c * c) / 4), (lambda t, c: t * (t * t - c * c))
+        else:
+            h, slope = (lambda t, c: np.log1p(np.square(t - c) / 2)), (lambda t, c: (t - c) / (1 + np.square(t - c) / 2))
+
+        def value(w, rows):
+            return h(inner(w, rows), b[rows]).sum(axis=1) / (10 * A)
+
+        def gradient(w, rows):
+            return np.einsum("an,anp->ap", slope(inner(w, rows), b[rows]), R[rows]) / (10 * A * unit)
+
+    known = {"lipschitz": np.linalg.norm(R, 2, axis=(1, 2)) ** 2 / (10 * A * unit**2)} if case.costs == "quadratic" else {}
+    problem = consensus.Problem.from_functions(value, gradient, agents=A, parameters=P, **known)
+    return problem, unit * (np.zeros(P) if case.costs in ("quadratic", "robust mean") else rng.standard_normal(P))

@@ -8,32 +8,24 @@ have eight times the exchanges in which the default gets there, or as many as th
 them, and the bytes sent in them; where neither the default nor a rival does, there is no ratio.
 """
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from tqdm import tqdm
 
-import consensus
 from consensus import solvers
-from consensus.compression import Quantize
-from consensus.problems import has_model
-from consensus.solvers import NEXT, SONATA, Compressed, GradientTracking
-from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.shared import tuning
 from experiments.shared.tables import Table
-from experiments.shared.tuning import Axis, Family
-from experiments.untuned.default_cases import make
-from experiments.untuned.gossip import Outcome, measured
+from experiments.untuned import rivals
+from experiments.untuned.cases import make
+from experiments.untuned.counting import Outcome, exchanging, levels, measured
 
 PARTS = (1e-2, 1e-4)  # of the gap
 EXCHANGES, QUICK = 400, 40
 MORE = 8  # times the default's exchanges, for rivals
 SETTLED = 10  # rows at the last level, after which a run ends
 LOST = 1e3  # times the start's objective: a run that gets there is stopped
-LOCAL = 0.01  # tolerance of NEXT's local solves
-STEP = (Axis("step times L", (0.5, 1.0, 2.0), least=2**-6, most=2**8),)
 KINDS = ("float", "4 bits", "untuned")
 
 
@@ -46,7 +38,7 @@ class Found(NamedTuple):
     rivals: dict
 
 
-def outcome(problem, network, solver, start, levels, most, best=None):
+def outcome(problem, network, solver, start, goals, most, best=None):
     """The outcome of a run, its highest objective over the first, and the solver with its settings.
 
     It stops where the ``best`` reached all levels that it is above in fewer exchanges and bytes: it is no better there.
@@ -54,22 +46,16 @@ def outcome(problem, network, solver, start, levels, most, best=None):
 
     def stopped(seen):
         row, objective = seen.row, seen.history["objective"]
-        if row["objective"] > LOST * abs(objective[0]) or (objective[-SETTLED:] <= levels[-1]).sum() == SETTLED:
+        if row["objective"] > LOST * abs(objective[0]) or (objective[-SETTLED:] <= goals[-1]).sum() == SETTLED:
             return "there, or lost"
-        above = row["objective"] > np.asarray(levels)
+        above = row["objective"] > np.asarray(goals)
         late = best is not None and above.any() and ((best[0] < row["exchanges"]) & (best[1] < row["bytes"]))[above].all()
         return "no better" if late else None
 
-    options = {"rounds": most, "exchanges": most, "record_every": 1, "start": start.astype(problem.dtype)}
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # rivals for convex costs warn
-        try:
-            result = consensus.solve(problem, network, solver, callbacks=[stopped], **options)
-        except consensus.DivergenceError as error:
-            result = error.result
-    found = measured(result.history, levels, most, stays=True)
-    peak = float(np.nanmax(result.history["objective"]) / result.history["objective"][0])
-    return found._replace(sent=float(result.history["bytes"][-1])), peak, result.solver
+    history, ran = exchanging(problem, network, solver, start, most, stopped)
+    found = measured(history, goals, most, stays=True)
+    peak = float(np.nanmax(history["objective"]) / history["objective"][0])
+    return found._replace(sent=float(history["bytes"][-1])), peak, ran
 
 
 def least(problem, start):
@@ -81,7 +67,7 @@ def least(problem, start):
         def both(z):
             return float(problem.objective(size * z)), size * (problem.total_gradient(size * z) + r.gradient(size * z[None])[0])
 
-        most = 100 if known(problem.strong_convexity) is None else 20000  # iterations
+        most = 100 if rivals.known(problem.strong_convexity) is None else 20000  # iterations
         options = {"maxiter": most, "maxfun": 40000, "gtol": 1e-14, "ftol": 1e-16, "maxcor": 40}
         return float(minimize(both, start / size, jac=True, method="L-BFGS-B", options=options).fun)
     point = ahead = start
@@ -108,70 +94,6 @@ def lipschitz(problem, w):
     return max(found, 1e-300)
 
 
-def families(problem, network, L):
-    """``{kind: {name: Family}}`` of the rivals that suit a problem and a network."""
-    W = network.weights(network.key(0))
-    symmetric, smooth = abs(W - W.T).max() < 1e-12, problem.regularizer.quadratic
-    fixed = network.static and symmetric
-    tau, part = Axis("tau / L", (1e-3, 1e-2), 10**0.5, least=1e-6, most=1.0), Axis("step", (0.5, 1.0), least=2**-4, most=1.0)
-    method = NEXT if symmetric else SONATA
-
-    def steps(make):
-        return Family(lambda k: make(k / L), STEP)
-
-    found = {f"{method.__name__}, full": Family(lambda k: method(FullLinearization(L / k), 1.0), STEP)}
-    if has_model(problem):
-        partial = Family(lambda t, a: method(PartialLinearization(t * L), a, tolerance=LOCAL), (tau, part))
-        found[f"{method.__name__}, partial"] = partial
-    if not symmetric:
-        found["PushDIGing"] = steps(solvers.PushDIGing)
-    elif smooth:
-        found |= {f"tracking, {order}": steps(lambda s, order=order: GradientTracking(s, order)) for order in ("atc", "cta")}
-    if fixed:
-        names = ("EXTRA", "ExactDiffusion") if smooth else ("NIDS", "PGEXTRA")
-        found |= {name: steps(getattr(solvers, name)) for name in names}
-        theory = ["AutoGT", *(["KGT"] if known(problem.lipschitz) is not None else [])] if smooth else []
-        found |= {name: Family(getattr(solvers, name)) for name in theory}
-    untuned = untuned_of(problem) if fixed else ()
-    return {"float": found, "untuned": {name: Family(getattr(solvers, name)) for name in untuned}}
-
-
-def few_bits(problem, network, L, plain, done):
-    """``{name: Family}`` in 4 bits: NEXT and tracking with the best settings in float and gamma tuned, and LEAD."""
-    if "ExactDiffusion" not in plain and "PGEXTRA" not in plain:  # the network changes or is directed
-        return {}
-    gamma = (Axis("gamma", (0.5, 1.0), least=2**-3, most=1.0),)
-
-    def short(solver):
-        return Family(lambda g: Compressed(solver, Quantize(4), g), gamma)
-
-    found = {
-        f"{name}, {family.shown(point)}": short(family.make(*point))
-        for name, family in plain.items()
-        if name.startswith("NEXT") or name == "tracking, atc"
-        for point in set(tuning.best(done, name, merits).values())
-    }
-    if problem.regularizer.quadratic:
-        found["LEAD"] = Family(lambda k: solvers.LEAD(Quantize(4), k / L), STEP)
-    return found
-
-
-def untuned_of(problem):
-    """The methods with steps by theory that suit convex costs: none where these are not known to be convex."""
-    mu, r = known(problem.strong_convexity), problem.regularizer
-    if mu is None or known(problem.lipschitz) is None or mu.min() < 0:
-        return ()
-    return ("EXTRA", "NIDS", *(["OPAPC"] if mu.min() > 0 else [])) if r.smooth else ("PGEXTRA", "NIDS")
-
-
-def known(declared):
-    """What a problem declares; None if it does not."""
-    try:
-        return declared()
-    except TypeError:
-        return None
-
-
 def merits(found, key, one):
     """To each level in exchanges and bytes; among runs that did not get there, the lower one is better."""
     counts = zip(PARTS * 2, (*one.exchanges, *one.bytes), strict=True)
@@ -180,26 +102,23 @@ def merits(found, key, one):
 
 def compared(double, single, network, start, most=EXCHANGES, *, quick=False):
     """What is :class:`Found` on a problem, of which ``single`` is the same in float32 if it has a model."""
-    low, first = least(double, start), float(double.objective(np.asarray(start, float)))
-    levels = [low + part * (first - low) for part in PARTS]
-    own, peak, solver = outcome(single, network, solvers.Auto(), start, levels, most)
+    goals = levels(float(double.objective(np.asarray(start, float))), least(double, start), PARTS)
+    own, peak, solver = outcome(single, network, solvers.Auto(), start, goals, most)
     limit, L = int(min(most, MORE * own.exchanges[-1])), lipschitz(double, np.asarray(start, float))
 
     def tuned(some):
         best = np.full((2, len(PARTS)), np.inf)
 
-        def run(points):
-            found = {}
-            for key, point in points:
-                one = found[key, point] = outcome(single, network, some[key].make(*point), start, levels, limit, best)[0]
-                best[:] = np.minimum(best, [one.exchanges, one.bytes])
-            return found
+        def attempt(key, point):
+            one = outcome(single, network, some[key].make(*point), start, goals, limit, best)[0]
+            best[:] = np.minimum(best, [one.exchanges, one.bytes])
+            return one
 
-        return tuning.tuned(run, some, merits, quick=quick) if some else {}
+        return tuning.tuned(lambda points: {at: attempt(*at) for at in points}, some, merits, quick=quick)
 
-    plain = families(single, network, L)
+    plain = rivals.of_default(single, network, L)
     done = {kind: tuned(some) for kind, some in plain.items()}
-    done["4 bits"] = tuned(few_bits(single, network, L, plain["float"], done["float"]))
+    done["4 bits"] = tuned(rivals.of_default_in_4_bits(single, network, L, plain["float"], done["float"], merits))
     return Found(solver, own, peak, {kind: (limit, found) for kind, found in done.items()})
 
 

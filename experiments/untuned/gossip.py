@@ -6,72 +6,34 @@ A run that never gets there is counted with all of these exchanges, and the byte
 are those of its exchanges times the same number, so that the setting that is best by exchanges is best by bytes, too.
 """
 
-import warnings
-from typing import NamedTuple
-
 import numpy as np
 from tqdm import tqdm
 
-import consensus
 from consensus.solvers import AdaptiveNEXT
 from experiments.shared import tuning
 from experiments.shared.tables import Table
 from experiments.untuned import rivals
-from experiments.untuned.gossip_cases import make
+from experiments.untuned.cases import trained
+from experiments.untuned.counting import exchanging, levels, measured
 
 PARTS = (0.1, 0.03, 0.01)  # of the gap
 EXCHANGES, QUICK = 1000, 60
 LOST = 10.0  # times the start's objective: a run that gets there is stopped
 
 
-class Outcome(NamedTuple):
-    """Exchanges and bytes to each level, infinite where it was not reached; the lowest objective; all bytes, if run in full."""
-
-    exchanges: np.ndarray
-    bytes: np.ndarray
-    lowest: float
-    sent: float
-
-
-def measured(history, levels, most, *, stays=False):
-    """The :class:`Outcome` of a history in its first ``most`` exchanges; ``stays``: where it is at a level from then on."""
-    inside = history["exchanges"] <= most
-    objective = np.where(np.isfinite(history["objective"]), history["objective"], np.inf)[inside]
-    there = objective <= np.asarray(levels)[:, None]
-    there = np.logical_and.accumulate(there[:, ::-1], axis=1)[:, ::-1] if stays else there
-    row = there.argmax(axis=1)
-    counts = [np.where(there.any(axis=1), history[name][inside][row], np.inf) for name in ("exchanges", "bytes")]
-    sent = history["bytes"][inside][-1] if history["exchanges"][-1] >= most else np.inf
-    return Outcome(*counts, float(objective.min()), float(sent))
-
-
 def history_of(problem, network, solver, start, most, stop=None):
-    """The history of a run of ``most`` exchanges, of one that diverged up to there."""
+    """The history of a run of ``most`` exchanges, of one that is lost up to there."""
 
     def stopped(seen):
         lost = seen.row["objective"] > LOST * seen.history["objective"][0]
         return "lost" if lost else stop(seen.row) if stop else None
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rivals for convex costs warn
-        try:
-            return consensus.solve(
-                problem,
-                network,
-                solver,
-                rounds=most,
-                record_every=1,
-                exchanges=most,
-                start=start.astype(problem.dtype),
-                callbacks=[stopped],
-            ).history
-        except consensus.DivergenceError as error:
-            return error.result.history
+    return exchanging(problem, network, solver, start, most, stopped)[0]
 
 
-def no_better(best, levels):
+def no_better(best, goals):
     """Stops a run when it has reached all levels, or can no longer reach another one in fewer exchanges than ``best``."""
-    left = dict(enumerate(levels))
+    left = dict(enumerate(goals))
 
     def stop(row):
         for part in [part for part, level in left.items() if row["objective"] <= level]:
@@ -88,31 +50,27 @@ def merits(found, key, outcome):
 
 def adaptive(case, most):
     """The outcome of AdaptiveNEXT, and the levels."""
-    double, single, network, start = make(case)
+    double, single, network, start = trained(case)
     own = history_of(double, network, AdaptiveNEXT(), start, most)
-    plain = history_of(single, network, rivals.reference(case), start, most)
-    first = own["objective"][0]
+    plain = history_of(single, network, rivals.reference(network), start, most)
     least = min(measured(run, [], most).lowest for run in (own, plain))
-    levels = [least + part * (first - least) for part in PARTS]
-    return measured(own, levels, most), levels
+    goals = levels(own["objective"][0], least, PARTS)
+    return measured(own, goals, most), goals
 
 
-def tuned(case, families, levels, most, bar, *, quick):
+def tuned(case, families, goals, most, bar, *, quick):
     """All outcomes of the families, ``{key: {point: outcome}}``."""
-    _, single, network, start = make(case)
+    _, single, network, start = trained(case)
     best = {key: np.full(len(PARTS), np.inf) for key in families}
 
-    def run(points):
-        found = {}
-        for key, point in points:
-            bar.set_postfix_str(f"{key[-1]}, {families[key].shown(point)}")
-            solver = families[key].make(*point)
-            history = history_of(single, network, solver, start, most, no_better(best[key], levels))
-            found[key, point] = measured(history, levels, most)
-            best[key] = np.minimum(best[key], found[key, point].exchanges)
+    def attempt(key, point):
+        bar.set_postfix_str(f"{key[-1]}, {families[key].shown(point)}")
+        history = history_of(single, network, families[key].make(*point), start, most, no_better(best[key], goals))
+        found = measured(history, goals, most)
+        best[key] = np.minimum(best[key], found.exchanges)
         return found
 
-    return tuning.tuned(run, families, merits, quick=quick)
+    return tuning.tuned(lambda points: {at: attempt(*at) for at in points}, families, merits, quick=quick)
 
 
 def ratios(own, found, most):
@@ -147,15 +105,17 @@ def run(cases, *, quick=False):
     missed, everything, families = {title: np.zeros(len(measures)) for title in means}, {}, {}
     with tqdm(cases, disable=None) as bar:
         for case in bar:
-            single = make(case)[1]
-            own, levels = adaptive(case, most)
+            _, single, network, _ = trained(case)
+            own, goals = adaptive(case, most)
             tables["AdaptiveNEXT"].add(str(case), single.parameters, *own.exchanges, *own.bytes, own.sent)
-            plain = {(str(case), name): family for name, family in rivals.plain(case, single).items()}
-            done = tuned(case, plain, levels, most, bar, quick=quick)
+            plain = {(str(case), name): family for name, family in rivals.of_gossip(single, network).items()}
+            done = tuned(case, plain, goals, most, bar, quick=quick)
             orders = {order: done[str(case), name] for name, order in rivals.ORDERS.items() if (str(case), name) in done}
             quicker = min(orders, key=lambda order: _least(orders[order]), default=None)
-            bits = {(str(case), name): family for name, family in rivals.few_bits(case, single, quicker).items()}
-            few = tuned(case, bits, levels, most, bar, quick=quick) if bits else {}
+            bits = {
+                (str(case), name): family for name, family in rivals.of_gossip_in_few_bits(single, network, quicker).items()
+            }
+            few = tuned(case, bits, goals, most, bar, quick=quick) if bits else {}
             families, everything = families | plain | bits, everything | done | few
             for title, found in zip(means, (done, few), strict=True):
                 if found:

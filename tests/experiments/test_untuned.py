@@ -7,11 +7,11 @@ import consensus
 import topologies
 from consensus.history import History
 from consensus.problems import has_model
-from consensus.solvers import ExactDiffusion
+from consensus.solvers import DGD, ExactDiffusion
 from experiments.untuned import __main__ as command
-from experiments.untuned import default, default_cases, gossip, gossip_cases, rivals
+from experiments.untuned import cases, counting, default, gossip, rivals
 
-CASE = gossip_cases.QUICK[0]
+CASE = cases.QUICK["gossip"][0]
 INF = np.inf
 
 
@@ -23,25 +23,25 @@ def history(objective, exchanges, sent):
 
 
 def outcome(exchanges, sent, total=INF, lowest=0.0):
-    return gossip.Outcome(np.array(exchanges, float), np.array(sent, float), lowest, total)
+    return counting.Outcome(np.array(exchanges, float), np.array(sent, float), lowest, total)
 
 
 def test_exchanges_and_bytes_are_those_of_the_first_row_at_a_level_within_the_budget():
     run = history([9.0, 5.0, np.nan, 2.0, 3.0, 1.0], [0, 2, 4, 6, 8, 12], [0, 20, 50, 90, 100, 200])
-    found = gossip.measured(run, [5.0, 2.5, 1.0], 10)
+    found = counting.measured(run, [5.0, 2.5, 1.0], 10)
     assert found.exchanges.tolist() == [2, 6, INF]
     assert found.bytes.tolist() == [20, 90, INF]
     assert (found.lowest, found.sent) == (2.0, 100.0)
-    assert gossip.measured(run, [5.0], 12).sent == 200.0
-    assert gossip.measured(run, [5.0], 13).sent == INF  # was stopped before: what it would have sent is not known
+    assert counting.measured(run, [5.0], 12).sent == 200.0
+    assert counting.measured(run, [5.0], 13).sent == INF  # was stopped before: what it would have sent is not known
 
 
 def test_a_run_that_leaves_a_level_again_is_there_when_it_stays():
     run = history([9.0, 1.0, 4.0, 2.0, np.nan, 2.0, 1.0], range(7), range(0, 70, 10))
-    found = gossip.measured(run, [5.0, 3.0, 0.5], 6, stays=True)
+    found = counting.measured(run, [5.0, 3.0, 0.5], 6, stays=True)
     assert found.exchanges.tolist() == [5, 5, INF]
     assert found.bytes.tolist() == [50, 50, INF]
-    assert gossip.measured(run, [5.0, 3.0], 6).exchanges.tolist() == [1, 1]
+    assert counting.measured(run, [5.0, 3.0], 6).exchanges.tolist() == [1, 1]
 
 
 def test_who_misses_is_counted_with_all_exchanges_and_comes_after_who_does_not():
@@ -69,31 +69,42 @@ def test_a_run_stops_when_it_cannot_be_better_at_any_level_and_goes_on_otherwise
     assert stop({"objective": 2.5, "exchanges": 91}) == "no better"
 
 
+def test_a_run_that_diverges_counts_up_to_there():
+    double, single, network, start = cases.make(cases.QUICK["default"][0])
+    goals = [0.0] * len(default.PARTS)
+    found, _, solver = default.outcome(single, network, DGD(1e30), start, goals, 200)
+    assert found.exchanges.tolist() == found.bytes.tolist() == [INF] * len(goals)
+    assert solver == DGD(1e30)
+    history, _ = counting.quiet(double, network, DGD(1e30), rounds=200, record_every=1)
+    assert 0 < history["round"][-1] < 200
+
+
 @pytest.mark.slow
 def test_cutting_runs_short_changes_no_best_point():
-    _, single, network, start = gossip_cases.make(CASE)
-    levels = gossip.adaptive(CASE, 60)[1]
-    family = rivals.plain(CASE, single)["tracking, combine then adapt"]
-    assert isinstance(rivals.plain(CASE, single)["ExactDiffusion"].make(1.0), ExactDiffusion)
+    _, single, network, start = cases.trained(CASE)
+    goals = gossip.adaptive(CASE, 60)[1]
+    family = rivals.of_gossip(single, network)["tracking, combine then adapt"]
+    assert isinstance(rivals.of_gossip(single, network)["ExactDiffusion"].make(1.0), ExactDiffusion)
     best = np.full(3, INF)
     for point in [(1.0,), (2.0,), (4.0,), (0.5,)]:
         solver = family.make(*point)
         whole, short = (
-            gossip.measured(gossip.history_of(single, network, solver, start, 200, stop), levels, 200)
-            for stop in (None, gossip.no_better(best, levels))
+            counting.measured(gossip.history_of(single, network, solver, start, 200, stop), goals, 200)
+            for stop in (None, gossip.no_better(best, goals))
         )
         np.testing.assert_array_equal(np.minimum(best, whole.exchanges), np.minimum(best, short.exchanges))
         best = np.minimum(best, short.exchanges)
     assert (best < 200).all()
 
 
-@pytest.mark.parametrize("case", [case for case in gossip_cases.CASES if case.data != "wine"], ids=str)
+@pytest.mark.parametrize("case", [case for case in cases.GOSSIP if case.data != "wine"], ids=str)
 def test_float32_problems_are_the_same_in_half_the_bytes_with_few_bits_on_static_networks_only(case):
-    double, single, network, start = gossip_cases.make(case)
+    double, single, network, start = cases.trained(case)
     assert (double.dtype, single.dtype) == (np.float64, np.float32)
     assert network.agents == case.agents
     np.testing.assert_allclose(single.objective(start.astype(np.float32)), double.objective(start), rtol=1e-6)
-    assert len(rivals.few_bits(case, single, "cta")) == (3 if case.network in gossip_cases.STATIC else 0)
+    static = case.network in ("star", "small world", "torus", "ring", "random graph", "path")
+    assert len(rivals.of_gossip_in_few_bits(single, network, "cta")) == (3 if static else 0)
 
 
 @pytest.mark.slow
@@ -133,12 +144,12 @@ def test_the_default_is_compared_with_the_best_rival_and_a_miss_counts_as_all_ex
     ],
 )
 def test_rivals_suit_costs_and_network(costs, network, untuned, bits):
-    double, single, schedule, start = default_cases.make(default_cases.Case(costs, network, 6))
+    double, single, schedule, start = cases.make(cases.Case(costs, network, 6))
     assert (single.dtype == np.float32) == has_model(double)
     assert single.objective(start.astype(single.dtype)) == pytest.approx(double.objective(start), rel=1e-6)
-    found = default.families(single, schedule, 1.0)
+    found = rivals.of_default(single, schedule, 1.0)
     done = {name: {point: outcome([1, 2], [3, 4]) for point in family.start()[:1]} for name, family in found["float"].items()}
-    short = default.few_bits(single, schedule, 1.0, found["float"], done)
+    short = rivals.of_default_in_4_bits(single, schedule, 1.0, found["float"], done, default.merits)
     assert set(found["untuned"]) == untuned
     assert {name.rsplit(", ", 1)[0].rsplit(", tau", 1)[0] for name in short} == bits
     for family in found["float"].values():
@@ -148,13 +159,13 @@ def test_rivals_suit_costs_and_network(costs, network, untuned, bits):
 
 
 def test_the_least_objective_and_the_curvature_are_those_of_formulas():
-    double, _, _, start = default_cases.make(default_cases.Case("quadratic", "path", 4, 1e3))
+    double, _, _, start = cases.make(cases.Case("quadratic", "path", 4, 1e3))
     H = np.array([[double.gradient(np.tile(e, (4, 1))) - double.gradient(np.zeros((4, 6)))] for e in np.eye(6)])[:, 0]
     H = H.transpose(1, 0, 2)  # of the agents' costs, which are quadratics
     w = np.linalg.solve(H.sum(axis=0), -double.total_gradient(np.zeros(6)))
     assert default.least(double, start) == pytest.approx(double.objective(w), rel=1e-9)
     assert default.lipschitz(double, start) == pytest.approx(4 * np.linalg.norm(H, 2, axis=(1, 2)).max(), rel=1e-3)
-    lasso, *_ = default_cases.make(default_cases.Case("lasso", "path", 4))
+    lasso, *_ = cases.make(cases.Case("lasso", "path", 4))
     zero = np.zeros(lasso.parameters)
     low = default.least(lasso, zero)
     within = consensus.solve(lasso, topologies.complete(4), consensus.solvers.NIDS(), rounds=300)
