@@ -103,8 +103,8 @@ def array(name: str, value: object) -> np.ndarray:
     Tables whose columns are numbers and booleans come as objects: they become floats, column by column. Numbers are in the
     machine's byte order.
     """
-    if type(value) is np.ndarray and value.dtype.kind in "fiub" and value.dtype.isnative:
-        return value
+    if getattr(value, "on_device", type(value) is np.ndarray and value.dtype.kind in "fiub" and value.dtype.isnative):
+        return cast(np.ndarray, value)
     found = dense(name, value)
     if found.dtype.kind in "fiub":
         return found.astype(found.dtype.newbyteorder("="), copy=False)
@@ -137,7 +137,7 @@ def floats(name: str, value: object, dtype: np.dtype | None = None) -> np.ndarra
         and (value.dtype.isnative if dtype is None else value.dtype == dtype)
     ):
         return value
-    found = cast(np.ndarray, value) if getattr(value, "on_device", False) else array(name, value)  # see consensus.device
+    found = array(name, value)
     if dtype is None:
         return found if found.dtype.kind == "f" else found.astype(float)
     return found.astype(dtype, copy=False)

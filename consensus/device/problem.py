@@ -12,8 +12,9 @@ import numpy as np
 from consensus.device.rows import DeviceRows
 from consensus.frameworks.torch import Torch
 from consensus.frameworks.torch_calls import loaded
-from consensus.frameworks.torch_device import forms_of
+from consensus.frameworks.torch_device import Forms, forms_of
 from consensus.models import MLP, Linear
+from consensus.owners.log_link import LogLink
 from consensus.problems.batch import Batch, checked
 
 if TYPE_CHECKING:
@@ -51,10 +52,11 @@ class DeviceProblem:
             raise TypeError(
                 f"Device takes problems with a model and samples in arrays; got {problem}: engine='stacked' takes it"
             )
-        forms = forms_of(problem.loss)
+        forms = _forms(problem.loss)
         if forms is None:
             raise TypeError(
-                f"Device takes SquaredLoss, Huber, LogisticLoss and CrossEntropy; got {problem.loss}: engine='stacked' takes it"
+                "Device takes SquaredLoss, Huber, LogisticLoss, CrossEntropy, PoissonLoss, GammaLoss and NegativeBinomialLoss; "
+                f"got {problem.loss}: engine='stacked' takes it"
             )
         self._forms, self._forward = forms, forward_of(model, device, shards)
         self._spans = [(part.start, part.start + int(np.prod(part.shape)), part.shape) for part in model.layout]
@@ -124,6 +126,16 @@ class DeviceProblem:
     def descended(self, x: DeviceRows, alpha: float, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
         """Return ``x - alpha average_gradient(w, batch)``."""
         return cast(DeviceRows, x - float(alpha) * self.average_gradient(w, batch))
+
+
+def _forms(loss: Any) -> Forms | None:  # noqa: ANN401  # any loss
+    if not isinstance(loss, LogLink):
+        return forms_of(loss)
+
+    def form(of: Callable[[Any, Any], Any]) -> Callable[[Tensor, Tensor], Tensor]:  # by NumPy's protocols
+        return lambda f, d: of(DeviceRows(f), DeviceRows(d)).tensor
+
+    return Forms(form(loss.value), form(loss.gradient))
 
 
 def forward_of(model: object, device: str, shards: Any) -> Forward:  # noqa: ANN401

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 Values: TypeAlias = Any  # what NumPy and solvers may give: numbers, arrays of the host and of the device, places, shapes
 _UFUNCS = {  # NumPy's names of what PyTorch calls otherwise
     "absolute": "abs", "conjugate": "conj", "power": "pow", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le",
-    "greater": "gt", "greater_equal": "ge", "invert": "bitwise_not", "fabs": "abs", "floor_divide": "floor_divide",
+    "greater": "gt", "greater_equal": "ge", "invert": "bitwise_not", "expit": "sigmoid",
+    "fabs": "abs", "floor_divide": "floor_divide",
 }  # fmt: skip
 
 
@@ -133,6 +134,8 @@ class DeviceRows(NDArrayOperatorsMixin):
             return _reduced(name, inputs[0].tensor, options.get("axis", 0), options.get("keepdims", False))
         options = {name: value for name, value in options.items() if name != "dtype"}
         function = getattr(loaded(), _UFUNCS.get(ufunc.__name__, ufunc.__name__), None)
+        if method == "reduceat" and ufunc is np.add:
+            return _segments(inputs[0].tensor, inputs[1], options["axis"])
         if ufunc.__name__ == "vecdot":
             return DeviceRows((inputs[0].tensor * _tensor(inputs[1], inputs[0].tensor)).sum(-1))
         if method != "__call__" or function is None or options:
@@ -159,7 +162,7 @@ def _tensor(value: Values, like: Tensor) -> Values:
         return value.tensor
     if isinstance(value, np.ndarray | np.generic):
         kind = like.dtype if value.dtype.kind == "f" else None
-        return loaded().as_tensor(np.asarray(value), dtype=kind, device=like.device) if value.ndim else value.item()
+        return loaded().tensor(value, dtype=kind, device=like.device) if value.ndim else value.item()
     return value
 
 
@@ -189,6 +192,16 @@ def _reduced(name: str, tensor: Tensor, axis: Values, keepdims: bool) -> DeviceR
     return DeviceRows(function(tensor, dim=axis, keepdim=keepdims))
 
 
+def _segments(tensor: Tensor, starts: np.ndarray, axis: int) -> DeviceRows:
+    """Return the sums of segments that are not empty, each from its start to the next one."""
+    sizes, shape = np.diff(starts, append=tensor.shape[axis]), list(tensor.shape)
+    if (starts[:1] != 0).any() or not (sizes > 0).all():
+        raise TypeError("add.reduceat has no form on a device for segments that are empty, or that begin after the first entry")
+    shape[axis] = len(sizes)
+    labels = loaded().from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(tensor.device)
+    return DeviceRows(tensor.new_zeros(shape).index_add_(axis, labels, tensor))
+
+
 def _first(parts: Values) -> Tensor:
     return next(part.tensor for part in parts if isinstance(part, DeviceRows))
 
@@ -208,6 +221,8 @@ def _where(condition: Values, *values: Values) -> DeviceRows:
 
 def _clip(a: DeviceRows, a_min: Values = None, a_max: Values = None, **_: Values) -> DeviceRows:
     low, high = (_tensor(value, a.tensor) for value in (a_min, a_max))
+    if isinstance(low, loaded().Tensor) is not isinstance(high, loaded().Tensor):  # PyTorch takes two of a kind
+        low, high = (loaded().as_tensor(value, dtype=a.tensor.dtype, device=a.tensor.device) for value in (low, high))
     return DeviceRows(loaded().clamp(a.tensor, low, high))
 
 
@@ -248,6 +263,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "take_along_axis": lambda a, places, axis: DeviceRows(
         loaded().take_along_dim(a.tensor, _indices(places, a.tensor), dim=axis)
     ),
+    "take": lambda a, places, axis: DeviceRows(a.tensor.index_select(axis, _indices(places, a.tensor))),
+    "repeat": lambda a, counts, axis: DeviceRows(a.tensor.repeat_interleave(_indices(counts, a.tensor), dim=axis)),
     "copy": lambda a, **_: a.copy(),
     "reshape": lambda a, shape, **_: a.reshape(shape),
     "ravel": lambda a, **_: a.ravel(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,7 +56,7 @@ def aligned(outputs: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndar
 
 def summed(losses: np.ndarray) -> np.ndarray:
     """Return the sum over outputs, the last axis."""
-    return np.asarray(losses.sum(axis=-1))
+    return cast(np.ndarray, losses.sum(axis=-1))
 
 
 def weighted(losses: cvxpy.Expression, weights: np.ndarray) -> cvxpy.Expression:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy.special import expit
@@ -35,12 +35,12 @@ class LogLink(Loss):
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         f, d = self._parts(outputs, targets)
         with np.errstate(over="ignore"):
-            return np.asarray(self._gradient(f, d))
+            return self._gradient(f, d)
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         f, d = self._parts(outputs, targets)
         with np.errstate(over="ignore"):
-            return np.asarray(self._curvature(f, d))
+            return self._curvature(f, d)
 
     def information(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return the expected curvature, Fisher's information, of each sample's outputs.
@@ -57,7 +57,7 @@ class LogLink(Loss):
         """
         f, _ = self._parts(outputs, targets)
         with np.errstate(over="ignore"):
-            return np.asarray(self._information(f))
+            return self._information(f)
 
     def expression(self, outputs: cvxpy.Expression, targets: np.ndarray, weights: np.ndarray) -> cvxpy.Expression:
         count = outputs.shape[1]
@@ -137,16 +137,16 @@ class PoissonLoss(LogLink):
         _checks.flag("offset", self.offset)
 
     def _value(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
-        return np.asarray(np.exp(f) - d * f)
+        return cast(np.ndarray, np.exp(f) - d * f)
 
     def _gradient(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
-        return np.asarray(np.exp(f) - d)
+        return cast(np.ndarray, np.exp(f) - d)
 
     def _curvature(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
-        return np.asarray(np.exp(f))
+        return cast(np.ndarray, np.exp(f))
 
     def _information(self, f: np.ndarray) -> np.ndarray:
-        return np.asarray(np.exp(f))
+        return cast(np.ndarray, np.exp(f))
 
     def _expression(self, f: cvxpy.Expression, d: np.ndarray) -> cvxpy.Expression:
         import cvxpy as cp
@@ -182,13 +182,13 @@ class GammaLoss(LogLink):
 
     def _ratio(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):  # a target of zero pads shards: its ratio is zero at any output
-            return np.asarray(np.exp(np.log(d) - f))
+            return cast(np.ndarray, np.exp(np.log(d) - f))
 
     def _value(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
-        return np.asarray(f + self._ratio(f, d))
+        return cast(np.ndarray, f + self._ratio(f, d))
 
     def _gradient(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
-        return np.asarray(1 - self._ratio(f, d))
+        return 1 - self._ratio(f, d)
 
     def _curvature(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
         return self._ratio(f, d)
@@ -235,20 +235,20 @@ class NegativeBinomialLoss(LogLink):
         return np.asarray((d >= 0) & (d == np.rint(d)))
 
     def _value(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
-        return np.asarray((d + 1 / self.alpha) * np.logaddexp(0, f + np.log(self.alpha)).astype(f.dtype) - d * f)
+        return cast(np.ndarray, (d + 1 / self.alpha) * np.logaddexp(0, f + np.log(self.alpha)).astype(f.dtype) - d * f)
 
     def _gradient(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
-        return np.asarray((d + 1 / self.alpha) * self._share(f) - d)
+        return cast(np.ndarray, (d + 1 / self.alpha) * self._share(f) - d)
 
     def _curvature(self, f: np.ndarray, d: np.ndarray) -> np.ndarray:
-        return np.asarray((d + 1 / self.alpha) * self._share(f) * expit(-f - f.dtype.type(np.log(self.alpha))))
+        return cast(np.ndarray, (d + 1 / self.alpha) * self._share(f) * expit(-f - f.dtype.type(np.log(self.alpha))))
 
     def _information(self, f: np.ndarray) -> np.ndarray:
-        return np.asarray(self._share(f) / self.alpha)
+        return cast(np.ndarray, self._share(f) / self.alpha)
 
     def _share(self, f: np.ndarray) -> np.ndarray:
         """Return ``alpha mu / (1 + alpha mu)``."""
-        return np.asarray(expit(f + f.dtype.type(np.log(self.alpha))))
+        return cast(np.ndarray, expit(f + f.dtype.type(np.log(self.alpha))))
 
     def _expression(self, f: cvxpy.Expression, d: np.ndarray) -> cvxpy.Expression:
         import cvxpy as cp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -135,7 +135,7 @@ class LogSum(DifferenceOfConvex):
 
     def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
         w = points("w", w)
-        return np.asarray((self.weight / self.epsilon) * w / (self.epsilon + np.abs(w)))
+        return cast(np.ndarray, (self.weight / self.epsilon) * w / (self.epsilon + np.abs(w)))
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
@@ -225,7 +225,7 @@ class SCAD(DifferenceOfConvex):
     def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
         w = points("w", w)
         excess = np.maximum(np.abs(w) - self.weight, 0)
-        return np.asarray(np.sign(w) * np.minimum(excess / (self.a - 1), self.weight))
+        return cast(np.ndarray, np.sign(w) * np.minimum(excess / (self.a - 1), self.weight))
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)

@@ -7,7 +7,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -236,7 +236,7 @@ class L2(Separable):
         if self.squares is None:
             return self._weight * points("w", w)
         w = weighted_points("w", w, self.squares, self)
-        return np.asarray(like(self.squares, w) * w)
+        return cast(np.ndarray, like(self.squares, w) * w)
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v if self.squares is None else weighted_points("v", v, self.squares, self), step)
@@ -309,7 +309,7 @@ class ElasticNet(Separable):
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
-        return np.asarray(soft_threshold(v, self.l1 * step) / like(1 + self.l2 * step, v))
+        return cast(np.ndarray, soft_threshold(v, self.l1 * step) / like(1 + self.l2 * step, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
@@ -385,11 +385,11 @@ class WeightedElasticNet(Separable):
         w = weighted_points("w", w, self._l2, self)
         if not self.smooth:
             return super().gradient(w)  # which raises
-        return np.asarray(like(self._l2, w) * w)
+        return cast(np.ndarray, like(self._l2, w) * w)
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(weighted_points("v", v, self._l2, self), step)
-        return np.asarray(soft_threshold(v, self._l1 * step) / like(1 + self._l2 * step, v))
+        return cast(np.ndarray, soft_threshold(v, self._l1 * step) / like(1 + self._l2 * step, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)

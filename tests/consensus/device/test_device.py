@@ -15,9 +15,11 @@ from consensus import L1, L2, Box, CrossEntropy, Huber, LogisticLoss, SquaredLos
 from consensus.compression import Half, Quantize, RandomK, TopK
 from consensus.directions import AdamW, Clip, Muon
 from consensus.errors import DivergenceError, WorkerError
-from consensus.regularizers import NonNegative
+from consensus.losses import CoxLoss, GammaLoss, NegativeBinomialLoss, PoissonLoss
 from consensus.solvers import DGD, EXTRA, KGT, NEXT, NIDS, SGP, Compressed, DiLoCo, GradientTracking, ProxGT
 from consensus.surrogates import FullLinearization
+from tests.helpers.every_regularizer import ALL as REGULARIZERS
+from tests.helpers.every_regularizer import P
 from tests.helpers.every_solver import OTHERWISE, SOLVERS
 
 torch = pytest.importorskip("torch")
@@ -93,6 +95,10 @@ def test_native_networks(activation):
     [
         (Huber(0.5), NUMBERS),
         (LogisticLoss(), (NUMBERS > 0).astype(float)),
+        (PoissonLoss(), NUMBERS**2),
+        (PoissonLoss(offset=True), np.abs(np.hstack([NUMBERS, NUMBERS]))),
+        (GammaLoss(), NUMBERS**2),
+        (NegativeBinomialLoss(0.5), np.rint(NUMBERS**2)),
         (CrossEntropy(), CLASSES),
         (CrossEntropy(weight=[1.0, 2.0, 3.0], label_smoothing=0.1, ignore_index=1), CLASSES),
     ],
@@ -102,12 +108,25 @@ def test_losses(loss, targets):
     assert_same(*both(problem(consensus.Linear(4, 3), loss, targets=targets), GradientTracking(0.02, batch=4)))
 
 
-@pytest.mark.parametrize(
-    "r", [L1(0.2), Box(-0.1, 0.2), NonNegative(), consensus.L2Ball(0.5), L2(np.linspace(0, 1, 15))], ids=str
-)
-@pytest.mark.parametrize("solver", [NIDS(), ProxGT()], ids=str)
-def test_regularizers(r, solver):
-    assert_same(*both(problem(consensus.Linear(4, 3), regularizer=r), solver))
+@pytest.mark.parametrize("name", REGULARIZERS)
+def test_regularizers(name):
+    r, rng = REGULARIZERS[name], np.random.default_rng(0)
+    rows, steps = 2 * rng.standard_normal((AGENTS, P)), rng.uniform(0.1, 0.9, (AGENTS, 1))
+    forms = [lambda w: r.value(w), lambda w: r.prox(w, 0.5), lambda w: r.prox(w, steps)]
+    forms += [lambda w: r.gradient(w)] if r.smooth else []
+    forms += [lambda w: r.value(r.prox(w, 0.5))] + ([] if r.is_convex else [r.smooth_value, r.smooth_gradient])
+    for form in forms:
+        np.testing.assert_allclose(form(DeviceRows(torch.from_numpy(rows.copy()))).host(), form(rows), rtol=1e-13, atol=1e-14)
+    shards = consensus.partition(rng.standard_normal((60, P - 1)), rng.standard_normal(60), agents=AGENTS, seed=0)
+    p = consensus.Problem(consensus.Linear(P - 1), SquaredLoss(), shards, r)
+    solvers = [NIDS(0.02), ProxGT(0.02)] if r.is_convex else [NEXT(FullLinearization(4.0), 0.2)]
+    for solver in solvers + ([DGD(0.02)] if r.smooth else []):
+        assert_same(*both(p, solver, rounds=30, record_every=10))
+
+
+def test_regularizers_of_the_agents_own():
+    r = [L1(0.2), Box(-0.1, 0.2), None] * 2
+    assert_same(*both(problem(consensus.Linear(4, 3), regularizer=r), NIDS(0.02), rounds=30))
 
 
 @pytest.mark.parametrize("dtype", [float, np.float32])
@@ -210,7 +229,7 @@ def test_a_device_without_memory_is_named_and_nothing_recorded_is_lost(call, mon
 def test_what_has_no_form_there_is_refused_before_any_round():
     module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5))
     functions = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=AGENTS, parameters=1)
-    counts = consensus.losses.PoissonLoss()
+    times = np.column_stack([np.abs(NUMBERS[:, 0]), NUMBERS[:, 1] > 0])
     rows = [
         (
             functions,
@@ -218,7 +237,7 @@ def test_what_has_no_form_there_is_refused_before_any_round():
             TypeError,
             r"takes problems with a model and samples in arrays; got .*: engine='stacked' takes it",
         ),
-        (problem(loss=counts, targets=NUMBERS**2), DGD(0.1), TypeError, r"takes SquaredLoss, Huber, .*; got PoissonLoss"),
+        (problem(consensus.Linear(4), CoxLoss(), targets=times), DGD(0.1), TypeError, r"takes SquaredLoss, .*; got CoxLoss"),
         (problem(Torch(module)), DGD(0.01, batch=3), TypeError, r"the same function in training; .*call module.eval\(\) first"),
         (problem(consensus.models.ResNet(4, 3, 2, 3)), DGD(0.1), TypeError, r"takes Linear, MLP and models.Torch; got ResNet"),
         (problem(), None, TypeError, r"does not run on a device .*take engine='stacked'; docs/gpu.md lists"),
