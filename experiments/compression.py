@@ -15,6 +15,7 @@ from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.curves import draw, legend
 from experiments.shared.harness import Experiment
+from experiments.shared.levels import exchanges_to
 from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table
 from experiments.shared.tuning import Axis, Family
@@ -98,12 +99,7 @@ def merits(found, key, outcome):
 
 def needed(outcome, level):
     """Bytes until the stationarity stays at most at that part of its start; infinite where it does not."""
-    if outcome.diverged:
-        return np.inf
-    stationarity = outcome.history["stationarity"]
-    above = np.flatnonzero(~(stationarity <= level * stationarity[0]))  # NaN is above
-    first = above[-1] + 1 if len(above) else 0
-    return float(outcome.history["bytes"][first]) if first < outcome.history.rows else np.inf
+    return exchanges_to(outcome, level * outcome.history["stationarity"][0], "bytes", "stationarity")
 
 
 def figure(repeats, datasets, names):

@@ -1,13 +1,12 @@
 """Seven methods with batches on a ring of 16 agents, from like data to few classes each: the worst agent's test error."""
 
-import argparse
 import functools
-from pathlib import Path
 
 import consensus
 import topologies
 from consensus.solvers import D2, GUT, KGT, DecentLaM, DSGDm, GradientTracking, QGDSGDm
 from consensus.studies import Grid, Study
+from experiments.shared.studies import options, shown
 
 AGENTS, BATCH = 16, 16
 CONCENTRATIONS = [100.0, 0.05]  # of Dirichlet's distribution of the classes: like data, one or two classes each
@@ -51,28 +50,15 @@ def solvers():
     }
 
 
-def study(folder, rounds=150, seeds=3, tuning_seeds=1, concentrations=tuple(CONCENTRATIONS)):
-    return Study(
-        case,
-        over={"concentration": list(concentrations)},
-        seeds=seeds,
-        tuning_seeds=tuning_seeds,
-        solvers=solvers(),
-        measure=worst_error,
-        rounds=rounds,
-        folder=folder,
-    )
+def study(folder, concentrations=CONCENTRATIONS, **settings):
+    settings = {"rounds": 150, "seeds": 3, "tuning_seeds": 1} | settings
+    over = {"concentration": concentrations}
+    return Study(case, over=over, solvers=solvers(), measure=worst_error, folder=folder, **settings)
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("results"), help="folder; what is there is not run again")
-    parser.add_argument("--rounds", type=int, default=150)
-    parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args(arguments)
-    found = study(given.output / "heterogeneity", given.rounds, given.seeds).run()
-    print(found.table().to_markdown())
-    print(found.grids().to_markdown())
+    given = options(__doc__, arguments, rounds=150, seeds=3)
+    shown(study(given.output / "heterogeneity", rounds=given.rounds, seeds=given.seeds))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """One late merge of 32 models that exchange rarely, on MNIST with few classes each: agents' errors, and that of their mean."""
 
-import argparse
 import functools
-from pathlib import Path
 
 import consensus
 import topologies
 from consensus.solvers import DGD
 from consensus.studies import Study
+from experiments.shared.studies import options
 
 AGENTS, CONCENTRATION, SAMPLES = 32, 0.1, 6000
 SHARES = [0.01, 0.05, 0.2, 1.0]  # of the rounds in which an agent averages with another one, chosen at random
@@ -44,11 +43,7 @@ def study(folder, measure, rounds=300, seeds=3):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("results"), help="folder; what is there is not run again")
-    parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args(arguments)
+    given = options(__doc__, arguments, rounds=300, seeds=3)
     for measure in (error_of_the_worst_agent, error_of_the_mean):
         print(study(given.output / "merging", measure, given.rounds, given.seeds).run().table().to_markdown(), end="\n\n")
 

@@ -1,8 +1,5 @@
 """Four methods that follow a target which moves in every round: what they pay a round over the minimisers, by its speed."""
 
-import argparse
-from pathlib import Path
-
 import numpy as np
 
 import topologies
@@ -10,6 +7,7 @@ from consensus.directions import Momentum
 from consensus.problems import Online
 from consensus.solvers import DGD, Gossip, GradientTracking
 from consensus.studies import Grid, Study
+from experiments.shared.studies import options, shown
 
 AGENTS, PARAMETERS, ROUNDS = 10, 4, 100
 SPEEDS = [0.01, 0.1]  # the length of the target's way in a round
@@ -71,17 +69,9 @@ def solvers():
     }
 
 
-def study(folder, measure=dynamic_regret_a_round, rounds=ROUNDS, seeds=10, tuning_seeds=3, speeds=tuple(SPEEDS)):
-    return Study(
-        case,
-        over={"speed": list(speeds)},
-        seeds=seeds,
-        tuning_seeds=tuning_seeds,
-        solvers=solvers(),
-        measure=measure,
-        rounds=rounds,
-        folder=folder,
-    )
+def study(folder, measure=dynamic_regret_a_round, speeds=SPEEDS, **settings):
+    settings = {"rounds": ROUNDS, "seeds": 10, "tuning_seeds": 3} | settings
+    return Study(case, over={"speed": speeds}, solvers=solvers(), measure=measure, folder=folder, **settings)
 
 
 def figure(found):
@@ -94,14 +84,9 @@ def figure(found):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("results"), help="folder; what is there is not run again")
-    parser.add_argument("--seeds", type=int, default=10)
-    given = parser.parse_args(arguments)
+    given = options(__doc__, arguments, seeds=10)
     for measure in (dynamic_regret_a_round, regret_a_round, last_tracking_error):  # each with the steps that suit it
-        found = study(given.output / "moving_target", measure, seeds=given.seeds).run()
-        print(found.table().to_markdown())
-        print(found.grids().to_markdown())
+        found = shown(study(given.output / "moving_target", measure, seeds=given.seeds))
         if measure is last_tracking_error:
             figure(found).savefig(given.output / "moving_target.png", bbox_inches="tight")
 

@@ -1,8 +1,5 @@
 """Robots around what they protect: what a barycentre that nobody knows costs, by network and by exchanges a round."""
 
-import argparse
-from pathlib import Path
-
 import numpy as np
 
 import consensus
@@ -10,6 +7,7 @@ import topologies
 from consensus.problems import Aggregative
 from consensus.solvers import AggregativeGT, Gossip
 from consensus.studies import Grid, Study
+from experiments.shared.studies import options, shown
 
 ROBOTS = 10
 GRAPHS = {
@@ -45,17 +43,9 @@ def solvers():
     return {f"{k} exchange{'s' * (k > 1)} a round": Grid(make, step_size=steps) for k, make in made.items()}
 
 
-def study(folder, measure=MEASURES[0], rounds=1200, seeds=10, tuning_seeds=3, graphs=tuple(GRAPHS)):
-    return Study(
-        case,
-        over={"graph": list(graphs)},
-        seeds=seeds,
-        tuning_seeds=tuning_seeds,
-        solvers=solvers(),
-        measure=measure,
-        rounds=rounds,
-        folder=folder,
-    )
+def study(folder, measure=MEASURES[0], graphs=tuple(GRAPHS), **settings):
+    settings = {"rounds": 1200, "seeds": 10, "tuning_seeds": 3} | settings
+    return Study(case, over={"graph": list(graphs)}, solvers=solvers(), measure=measure, folder=folder, **settings)
 
 
 def figure(found):
@@ -66,14 +56,9 @@ def figure(found):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("results"), help="folder; what is there is not run again")
-    parser.add_argument("--seeds", type=int, default=10)
-    given = parser.parse_args(arguments)
+    given = options(__doc__, arguments, seeds=10)
     for measure in MEASURES:  # each with the steps that suit it
-        found = study(given.output / "robots", measure, seeds=given.seeds).run()
-        print(found.table().to_markdown())
-        print(found.grids().to_markdown())
+        found = shown(study(given.output / "robots", measure, seeds=given.seeds))
     figure(found).savefig(given.output / "robots.png", bbox_inches="tight")
 
 

@@ -12,6 +12,7 @@ from consensus.step_sizes import CosineAnnealing
 from experiments.shared.cases import graph
 from experiments.shared.curves import after_start, draw, legend, plain
 from experiments.shared.harness import Experiment
+from experiments.shared.levels import exchanges_to
 from experiments.shared.tables import Spread, Table, last, setting
 from experiments.shared.tuning import Axis, Family
 
@@ -104,11 +105,7 @@ def table(repeats):
 
 def reached(outcome, column):
     """The column's value from where on the worst agent's test error is at most the level; infinite where it never is."""
-    if outcome.diverged:
-        return np.inf
-    there = outcome.history["test_error_worst"] <= LEVEL
-    first = len(there) - int(np.argmin(np.append(there[::-1], False)))
-    return float(outcome.history[column][first]) if first < len(there) else np.inf
+    return exchanges_to(outcome, LEVEL, column, "test_error_worst")
 
 
 if __name__ == "__main__":

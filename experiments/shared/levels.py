@@ -12,9 +12,9 @@ def level_of(outcomes, part):
     return lowest + part * (outcomes[0].history["objective"][0] - lowest)
 
 
-def exchanges_to(outcome, level, column="exchanges"):
-    """Exchanges (or another column) after which the objective stays at or below ``level``; infinite if it never does."""
-    above = np.flatnonzero(~(outcome.history["objective"] <= level))
+def exchanges_to(outcome, level, column="exchanges", quantity="objective"):
+    """Exchanges (or another column) after which a quantity stays at or below ``level``; infinite if it never does."""
+    above = np.flatnonzero(~(outcome.history[quantity] <= level))  # NaN is above
     after = above[-1] + 1 if len(above) else 0
     return math.inf if outcome.diverged or after == outcome.history.rows else float(outcome.history[column][after])
 

@@ -1,0 +1,21 @@
+"""Scripts that are a study: their options, and its tables."""
+
+import argparse
+from pathlib import Path
+
+
+def options(about, arguments=None, **numbers):
+    """The folder for the output, and whole ``numbers`` by name, as the user gives them, or as they are here."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--output", type=Path, default=Path("results"), help="folder; what is there is not run again")
+    for name, usual in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    return parser.parse_args(arguments)
+
+
+def shown(study):
+    """The study, after it was run and its tables printed."""
+    found = study.run()
+    print(found.table().to_markdown())
+    print(found.grids().to_markdown())
+    return found
