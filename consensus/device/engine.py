@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from consensus.communication.states import flatten, rebuild
 from consensus.device.network import DeviceNetwork, packing_on_host
 from consensus.device.problem import DeviceProblem, Observed
 from consensus.device.rows import DeviceRows
-from consensus.engines.base import Engine
+from consensus.engines.base import Engine, S
 from consensus.engines.protocols import Problem, Solver, State
 from consensus.engines.states import Begin
 from consensus.errors import DivergenceError, WorkerError
@@ -22,6 +23,8 @@ from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device
 from consensus.observe import Gathered, Observer
 from consensus.observe.gather import Whole
+from consensus.solvers import NIDS, AdaptiveNEXT, Auto, AutoGT, check_needs
+from consensus.solvers.auto import chosen
 from topologies.schedules import ScheduleLike
 
 _LOOKED = 16  # rounds between two looks at whether the iterates are lost: each look waits for the device
@@ -80,6 +83,11 @@ class Device(Engine):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "device", checked_device(loaded(), self.device))
+
+    def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
+        if isinstance(solver, Auto) and solver.solver is None:
+            solver = cast(S, _default(problem, network))
+        return super().prepare(solver, problem, network)
 
     def run(
         self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
@@ -152,6 +160,27 @@ class Device(Engine):
             raise TypeError(f"{type(solver).__name__} does not run on a device ({error}): {_REMEDY}") from error
         if not fits:
             raise TypeError(f"{type(solver).__name__} does not run on a device: {_REMEDY}")
+
+
+def _default(problem: Any, network: ScheduleLike) -> Auto:  # noqa: ANN401  # what a user solves
+    """Return what ``Auto`` chooses among methods that run on a device; raise ``TypeError`` if none of them fits."""
+    method, why = chosen(problem, network)
+    if isinstance(method, AdaptiveNEXT):
+        why = f"on a device, where AdaptiveNEXT does not run; {why}"
+        try:
+            convex = bool(problem.lipschitz().max() < np.inf and problem.strong_convexity().min() >= 0)
+        except TypeError:
+            convex = False
+        method = NIDS() if convex else AutoGT()
+        try:
+            with warnings.catch_warnings(action="error"):  # of what its theory needs
+                check_needs(method, problem, network)
+        except (TypeError, ValueError, Warning) as error:
+            raise TypeError(
+                f"no solver without settings runs on a device here ({error}): give a solver that takes this problem and this "
+                f"network, or {_REMEDY}"
+            ) from error
+    return Auto(method, why)
 
 
 def _here(value: Any) -> Any:  # noqa: ANN401

@@ -16,7 +16,7 @@ from consensus.compression import Half, Quantize, RandomK, TopK
 from consensus.directions import AdamW, Clip, Muon
 from consensus.errors import DivergenceError, WorkerError
 from consensus.losses import CoxLoss, GammaLoss, NegativeBinomialLoss, PoissonLoss
-from consensus.solvers import DGD, EXTRA, KGT, NEXT, NIDS, SGP, Compressed, DiLoCo, GradientTracking, ProxGT
+from consensus.solvers import DGD, EXTRA, KGT, NEXT, NIDS, SGP, AutoGT, Compressed, DiLoCo, GradientTracking, ProxGT
 from consensus.surrogates import FullLinearization
 from tests.helpers.every_regularizer import ALL as REGULARIZERS
 from tests.helpers.every_regularizer import P
@@ -36,7 +36,7 @@ RING = topologies.Static(topologies.ring(AGENTS), weights=topologies.lazy(topolo
 # What asks the host for more than rows, or neighbours for more than sums of them: surrogates of models, curvature, gradients
 # of single samples, line searches, decisions by values, trees, rules that are no sums.
 REFUSED = {
-    "NEXT partial", "NEXT blocks", "adaptive", "auto", "SONATA", "GT-SAGA", "LT-ADMM-VR", "RelaySGD", "gossip of NEXT",
+    "NEXT partial", "NEXT blocks", "adaptive", "SONATA", "GT-SAGA", "LT-ADMM-VR", "RelaySGD", "gossip of NEXT",
     "compressed NEXT", "compressed SONATA", "PowerGossip", "attacked", "DATOS", "DADMM", "NewtonTracking",
     "GT-SAGA with replacement", "SONATA, averaged batches", "compressed, dense", "NetworkGIANT", "shared body, NEXT",
     "TreeLBFGS", "TreeLBFGS, float64", "TreeLBFGS, masked", "TreeNewton", "TreeNewton, masked", "PowerGossip, tracking",
@@ -63,7 +63,7 @@ def assert_same(here, there, tolerance=1e-12):
         assert np.array_equal(there.history[name], here.history[name])
 
 
-EVERY = SOLVERS | OTHERWISE
+EVERY = {name: solver for name, solver in (SOLVERS | OTHERWISE).items() if name != "auto"}
 FAST = ["tracking, atc", "DiLoCo", "subgradient", "SGP", "NEXT full", "gossip of tracking", "NIDS", "adaptive", "ChocoSGD"]
 
 
@@ -240,7 +240,6 @@ def test_what_has_no_form_there_is_refused_before_any_round():
         (problem(consensus.Linear(4), CoxLoss(), targets=times), DGD(0.1), TypeError, r"takes SquaredLoss, .*; got CoxLoss"),
         (problem(Torch(module)), DGD(0.01, batch=3), TypeError, r"the same function in training; .*call module.eval\(\) first"),
         (problem(consensus.models.ResNet(4, 3, 2, 3)), DGD(0.1), TypeError, r"takes Linear, MLP and models.Torch; got ResNet"),
-        (problem(), None, TypeError, r"does not run on a device .*take engine='stacked'; docs/gpu.md lists"),
     ]
     for p, solver, kind, words in rows:
         with pytest.raises(kind, match=words):
@@ -281,3 +280,31 @@ def test_rows_are_arrays_to_numpy_and_never_copied_in_silence():
 
 def test_a_surrogate_of_gradients_alone_runs_there():
     assert_same(*both(problem(regularizer=L1(0.1)), NEXT(FullLinearization(4.0), 0.2)))
+
+
+@pytest.mark.parametrize(
+    ("p", "chosen"),
+    [
+        (problem(), AutoGT),
+        (problem(consensus.Linear(4, 3)), NIDS),
+        (problem(consensus.Linear(4, 3), regularizer=L1(0.1)), NIDS),
+    ],
+    ids=["not convex", "convex", "not smooth"],
+)
+def test_without_a_solver_one_is_chosen_that_runs_there(p, chosen):
+    there = consensus.solve(p, RING, rounds=60, record_every=20, engine=Device())
+    assert type(there.solver.solver) is chosen
+    here = consensus.solve(p, RING, there.solver, rounds=60, record_every=20)
+    assert_same(here, there, tolerance=1e-11)
+    assert there.history["objective"][-1] < there.history["objective"][0]
+
+
+@pytest.mark.parametrize(
+    ("p", "network"),
+    [(problem(), topologies.Matchings(AGENTS)), (problem(regularizer=L1(0.1)), RING)],
+    ids=["changing", "neither convex nor smooth"],
+)
+def test_without_a_solver_that_fits_one_is_asked_for(p, network):
+    with pytest.raises(TypeError, match=r"no solver without settings runs on a device here .* engine='stacked'; docs/gpu.md"):
+        consensus.solve(p, network, rounds=1, engine=Device())
+    assert consensus.solve(p, network, rounds=1).rounds == 1  # as it says
