@@ -1,11 +1,18 @@
-"""Rounds of gradient tracking with batches on a device, against the same loop written by hand in PyTorch, and one process."""
+"""Rounds of gradient tracking with batches on a device, against the same loop written by hand in PyTorch, and one process.
+
+With ``--count`` no time is taken: calls of PyTorch in a round and for a recorded row, and the most bytes that tensors hold at
+one time, over those of the loop by hand, which records nothing.
+"""
 
 import argparse
 import statistics
 import time
+import weakref
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import consensus
 import topologies
@@ -29,6 +36,40 @@ class Attention(torch.nn.Module):
         q, k, v = self.keys(self.norm(x)).chunk(3, dim=-1)
         x = x + torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-1) @ v
         return self.out(x.mean(dim=1))
+
+
+class Counted(TorchDispatchMode):
+    """Counts calls, and the most bytes of tensors that live at one time."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.most, self.held = 0, 0, {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        self.calls += 1
+        for tensor in tree_leaves(found):
+            if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
+                storage = tensor.untyped_storage()
+                if storage._cdata not in self.held:
+                    self.held[storage._cdata] = storage.nbytes()
+                    weakref.finalize(storage, self.held.pop, storage._cdata, None)
+        self.most = max(self.most, sum(self.held.values()))
+        return found
+
+
+def count(name, agents, run, hand):
+    def counted(call):
+        with Counted() as found:
+            call()
+        return found
+
+    ways = (lambda: run(8), lambda: run(16), lambda: run(16, 1), lambda: hand(8))
+    short, long, recorded, by_hand = map(counted, ways)
+    a_round, row = (long.calls - short.calls) / 8, (recorded.calls - long.calls) / 15
+    print(
+        f"{name:<22}{agents:>7}{a_round:>14.0f}{row:>14.0f}{row / a_round:>14.2f}{short.most / by_hand.most:>14.2f}", flush=True
+    )
 
 
 def cases(device, quick):
@@ -78,7 +119,7 @@ def by_hand(problem, network, w, rounds, device):
     return w.cpu().numpy()
 
 
-def compare(name, model, agents, device, rounds, repeats):
+def compare(name, model, agents, device, rounds, repeats, counting):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((agents * 100, 784)).astype("float32"), rng.integers(0, 10, agents * 100)
     problem = consensus.Problem(model, consensus.CrossEntropy(), consensus.partition(X, y, agents=agents))
@@ -86,9 +127,9 @@ def compare(name, model, agents, device, rounds, repeats):
     w = np.tile(start.astype("float32"), (agents, 1))
     solver = GradientTracking(STEP, batch=BATCH)
 
-    def run(engine, count):
-        begin = time.perf_counter()
-        found = consensus.solve(problem, network, solver, rounds=count, record_every=count, start=start, engine=engine)
+    def run(engine, count, every=None):
+        begin, options = time.perf_counter(), {"record_every": every or count, "start": start}
+        found = consensus.solve(problem, network, solver, rounds=count, engine=engine, **options)
         return time.perf_counter() - begin, found.w
 
     def hand(count):
@@ -100,6 +141,8 @@ def compare(name, model, agents, device, rounds, repeats):
     ends = {way: call(2)[1] for way, call in ways.items()}
     error = max(np.abs(end - ends["by hand"]).max() for end in ends.values())
     assert error < 1e-3 * np.abs(ends["by hand"]).max(), f"they differ by {error:.1e}"
+    if counting:
+        return count(name, agents, lambda *given: run(Device(device), *given), hand)
     took = {way: [] for way in ways}
     for _ in range(repeats):  # in turn; what a run costs beside its rounds is left out
         for way, call in ways.items():
@@ -115,12 +158,16 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="few agents")
+    parser.add_argument("--count", action="store_true", help="calls and memory in place of time")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    print(f"on {given.device}: milliseconds a round, medians of {given.repeats} turns")
-    print(f"{'':<22}{'agents':>7}{'Device':>14}{'by hand':>14}{'one process':>14}{'Device/hand':>14}")
+    what = "calls of PyTorch, and memory" if given.count else f"milliseconds a round, medians of {given.repeats} turns"
+    columns = (
+        ("a round", "a row", "row/round", "memory/hand") if given.count else ("Device", "by hand", "one process", "Device/hand")
+    )
+    print(f"on {given.device}: {what}\n{'':<22}{'agents':>7}" + "".join(f"{column:>14}" for column in columns))
     for name, model, agents in cases(given.device, given.quick):
-        compare(name, model, agents, given.device, given.rounds, given.repeats)
+        compare(name, model, agents, given.device, given.rounds, given.repeats, given.count)
 
 
 if __name__ == "__main__":
