@@ -25,7 +25,7 @@ from topologies.schedules import ScheduleLike, is_static
 
 _NEAR = 5  # exchanges between any two agents: AdaptiveNEXT averages well in a few rounds
 _AHEAD = 3.0  # L / mu over chi, from which OPAPC is ahead of NIDS; over chi^2, from which AdaptiveNEXT is ahead of both
-_MOST = 1e5  # L / mu that counts: weaker convexity is as good as none, and OPAPC does not get anywhere
+_MOST = 1e5  # L / mu that counts: weaker convexity is as good as none, and OPAPC no better than NIDS
 _EXACT = 2000  # agents, whose distances are all computed
 _LOGGER = logging.getLogger("consensus")
 
