@@ -158,7 +158,7 @@ class MPI(RankEngine):
         asynchronous: bool = False,
     ) -> None:
         self.asynchronous = _checks.flag("asynchronous", asynchronous)
-        if strict and asynchronous:
+        if _checks.flag("strict", strict) and asynchronous:
             raise ValueError("strict checks the exchanges of rounds: leave it away with asynchronous=True")
         try:
             from mpi4py import MPI as mpi  # importing it starts MPI

@@ -182,7 +182,7 @@ def kaplan_meier(
     level = _checks.number("level", level, above=0, below=1)
     columns = owned.pipeline.columns
     known = {} if columns is None else columns.categories
-    if by is not None and by not in known:
+    if by is not None and not (isinstance(by, str) and by in known):
         raise ValueError(f"by must be one of the columns of categories, {list(known)}; got {by!r}")
     groups = ["all"] if by is None else list(known[by])
     sums = Sums(owned.shards, network, engine, secure, {"grid": times.tolist(), "by": by})

@@ -98,7 +98,10 @@ class OwnRegularizers(Regularizer):
         ------
         ValueError
             If there are more or fewer.
+        TypeError
+            If ``agents`` is no integer.
         """
+        _checks.count("agents", agents)
         if len(self.regularizers) != agents:
             raise ValueError(
                 f"regularizer must be one for all, or a list with one for each of {agents} agents; got {len(self.regularizers)}"
@@ -160,16 +163,16 @@ class OwnRegularizers(Regularizer):
         if v.ndim == 1:
             return self._of_sum(v, float(step))
         found = v.copy()
-        for r, rows in self._kinds(self._held(v)):
+        for r, rows in self._kinds(self._held(v, "v")):
             own = step[rows] if isinstance(step, np.ndarray) else step
             found[rows] = r.prox(v[rows], len(self.regularizers) * own)
         return found
 
-    def _held(self, w: np.ndarray) -> Sequence[int]:
+    def _held(self, w: np.ndarray, name: str = "w") -> Sequence[int]:
         held = range(len(self.regularizers)) if self.rows is None else self.rows
         if len(w) != len(held):
             raise ValueError(
-                f"each of {len(held)} agents has a regularizer of its own, and there are {len(w)} points: give one for each "
+                f"each of {len(held)} agents has a regularizer of its own, and {name} has {len(w)} points: give one for each "
                 "agent, or one point (P,) for the sum"
             )
         return held

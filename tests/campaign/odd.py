@@ -1,5 +1,10 @@
 """Odd values, as Python expressions: what is written in a finding is what reproduces it."""
 
+import ast
+import builtins
+import functools
+from pathlib import Path
+
 from hypothesis import strategies as st
 
 ATOMS = (  # the simplest first: hypothesis prefers these
@@ -48,6 +53,26 @@ def _listed(items):
 
 #: Numbers, text and other atoms, containers of them, arrays, and objects of libraries and of the package.
 VALUES = _atoms | st.recursive(_atoms, _listed, max_leaves=4) | _arrays | st.sampled_from(OBJECTS + STRUCTURES + OURS)
+
+
+@functools.cache
+def tabled():
+    """``{parameter: values}`` that calls in the tests' tables of refusals have, as far as they need no name of their test."""
+    known, found = {*dir(builtins), "consensus", "math", "np", "nx", "pd", "topologies"}, {}
+    for path in sorted(Path(__file__).parents[1].rglob("test_*.py")):
+        for table in ast.walk(ast.parse(path.read_text())):
+            if isinstance(table, ast.Call) and isinstance(table.func, ast.Name) and table.func.id == "refusals":
+                for word in (node for node in ast.walk(table) if isinstance(node, ast.keyword)):
+                    if word.arg and {node.id for node in ast.walk(word.value) if isinstance(node, ast.Name)} <= known:
+                        found.setdefault(word.arg, {})[ast.unparse(word.value)] = None
+    return {name: tuple(values) for name, values in found.items()}
+
+
+def values(parameter):
+    """A strategy: odd values, and those that the tables have for a parameter of this name."""
+    listed = tabled().get(parameter)
+    return VALUES | st.sampled_from(listed) if listed else VALUES
+
 
 #: By parameter: values that are no mistake, but too much to wait for, or points at infinity, of which NumPy warns.
 PATIENCE = {("rounds", "10**30"), ("exchanges", "10**30"), ("v", "np.array([np.inf, -np.inf])")}

@@ -83,6 +83,8 @@ def read_graph(
     for name, value in (("directed", directed), ("header", header)):
         if value is not None:
             _checks.flag(name, value)
+    if not isinstance(sep, str | None):
+        raise TypeError(f"sep must be None, or what stands between the fields of a line, such as ';'; got {sep!r}")
     kind = Path(path.removesuffix(".gz")).suffix.lower()
     if kind not in FORMATS:
         endings = ", ".join(FORMATS)

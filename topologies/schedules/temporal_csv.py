@@ -224,7 +224,7 @@ def _chosen(columns: Any) -> tuple[Column, ...] | None:  # noqa: ANN401  # what 
     if isinstance(columns, str) or not isinstance(columns, Sequence | np.ndarray):
         raise TypeError(f"columns must be {wanted}; got {shown(columns)}")
     chosen = tuple(columns)
-    if len(chosen) != 3 or len(set(chosen)) != 3 or not all(map(_is_column, chosen)):
+    if len(chosen) != 3 or not all(map(_is_column, chosen)) or len(set(chosen)) != 3:
         raise ValueError(f"columns must be {wanted}; got {chosen!r}")
     return chosen
 

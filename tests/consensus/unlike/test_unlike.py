@@ -174,7 +174,7 @@ PAIR = (lambda w: (w**2).sum(), lambda w: 2 * w)
         (lambda: quadratics([L1(0.1)] * 5 + [consensus.SCAD(0.1)]), ValueError, "regularizer of agent 5 must be convex"),
         (lambda: quadratics([3.0] * 6), TypeError, "regularizer of agent 0 must be a regularizer"),
         (lambda: OwnRegularizers([]), TypeError, "regularizers must be a list"),
-        (lambda: OwnRegularizers(OWN).prox(np.ones((2, P)), 1.0), ValueError, "each of 6 agents .* there are 2 points"),
+        (lambda: OwnRegularizers(OWN).prox(np.ones((2, P)), 1.0), ValueError, "each of 6 agents .* v has 2 points"),
     ],
 )
 def test_what_does_not_fit_is_named(call, kind, words):
