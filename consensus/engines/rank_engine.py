@@ -38,14 +38,19 @@ from topologies.schedules import ScheduleLike
 class Halo(NamedTuple):
     """The rows that ranks exchange for one mixing matrix: ``below`` are received from lower ranks, ``total`` in all.
 
-    ``sends`` has the indices of own rows for each receiving rank, ``receives`` for each sending rank its part of the received
+    ``sends`` has the places of own rows for each receiving rank, ``receives`` for each sending rank its part of the received
     rows.
     """
 
-    sends: list[tuple[int, np.ndarray]]
+    sends: list[tuple[int, np.ndarray | slice]]
     receives: list[tuple[int, slice]]
     below: int
     total: int
+
+
+def _at(rows: np.ndarray) -> np.ndarray | slice:
+    """Return where these rows are: by a slice, which copies nothing, if they follow each other."""
+    return slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] < len(rows) else rows
 
 
 class HaloNetwork(BlockNetwork):
@@ -87,7 +92,7 @@ class HaloNetwork(BlockNetwork):
         local = sp.csr_array((matrix.data, np.searchsorted(order, matrix.indices), matrix.indptr), shape=(count, len(order)))
         owners = self.owner[needed]
         halo = Halo(
-            sends=[(int(rank), rows[ranks == rank] - first) for rank in np.unique(ranks)],
+            sends=[(int(rank), _at(rows[ranks == rank] - first)) for rank in np.unique(ranks)],
             receives=[(int(r), slice(*np.searchsorted(owners, (r, r + 1)))) for r in np.unique(owners)],
             below=below,
             total=len(needed),
@@ -95,27 +100,24 @@ class HaloNetwork(BlockNetwork):
         return local, halo
 
     def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
-        halo, own = plan.extra, len(blocks[0])
+        halo, count = plan.extra, len(blocks[0])
         dtypes = {block.dtype for block in blocks}
         sent = dtypes.pop() if len(dtypes) == 1 else np.uint8  # arrays beside packed rows go as bytes
-        flat = [np.ascontiguousarray(block).reshape(own, -1).view(sent) for block in blocks]
+        flat = [np.ascontiguousarray(block).reshape(count, -1).view(sent) for block in blocks]
         joined = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
         received = np.empty((halo.total, joined.shape[1]), joined.dtype)
         receives = [(rank, received[part]) for rank, part in halo.receives]
         self._transfer(receives, [(rank, joined[rows]) for rank, rows in halo.sends])
-        wholes, start = [], 0
-        for block, columns in zip(blocks, flat, strict=True):
-            end = start + columns.shape[1]
-            parts = (received[: halo.below, start:end], columns, received[halo.below :, start:end])
-            wholes.append(np.concatenate(parts).view(block.dtype).reshape(-1, *block.shape[1:]))
-            start = end
-        return wholes
+        arrived = np.split(received, np.cumsum([columns.shape[1] for columns in flat])[:-1], axis=1)
+        wholes = [np.concatenate([a[: halo.below], own, a[halo.below :]]) for a, own in zip(arrived, flat, strict=True)]
+        return [whole.view(block.dtype).reshape(-1, *block.shape[1:]) for whole, block in zip(wholes, blocks, strict=True)]
 
     def _gather_encoded(self, plan: Plan, rows: np.ndarray, lengths: np.ndarray, codec: Codec) -> tuple[np.ndarray, np.ndarray]:
         """Send the rows for another rank in the bytes of ``codec``, as one message."""
         halo, columns = plan.extra, rows.shape[1]
-        messages = {row: codec.encode(rows[row]) for row in {row for _, some in halo.sends for row in some.tolist()}}
-        sends = [(r, np.frombuffer(b"".join(messages[row] for row in some.tolist()), np.uint8)) for r, some in halo.sends]
+        sent = [(rank, np.arange(len(rows))[some].tolist()) for rank, some in halo.sends]
+        messages = {row: codec.encode(rows[row]) for row in {row for _, some in sent for row in some}}
+        sends = [(rank, np.frombuffer(b"".join(messages[row] for row in some), np.uint8)) for rank, some in sent]
         most = codec.most(columns)
         arrived = [(rank, np.empty((part.stop - part.start) * most, np.uint8)) for rank, part in halo.receives]
         self._transfer(arrived, sends, UNEVEN)

@@ -20,6 +20,7 @@ from consensus import _checks
 from consensus.errors import WorkerError
 from consensus.peers.audit import Audit
 from consensus.peers.certificates import days_left
+from consensus.peers.link import packed, unpacked
 from consensus.peers.messages_pb2 import Frame, Hello
 from consensus.peers.ranks import Here
 from consensus.peers.roster import Peer, Roster
@@ -188,11 +189,11 @@ def _asked(roster: Roster, other: int) -> Hello:
         run=roster.digest, version=consensus.__version__, sender=roster.names[roster.me], time=time.time(), probe=True
     )
     frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    frames.put(Frame(hello=hello).SerializeToString())
+    frames.put(packed(Frame(hello=hello)))
     opened = channel(roster, other)
     try:
         for answer in opened.stream_stream("/" + "/".join(METHOD))(iter(frames.get, None), timeout=_LOOK):
-            found: Hello = Frame.FromString(answer).hello
+            found: Hello = unpacked(answer)[0].hello
             return found
         return Hello()
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
+import struct
 import threading
 import time
 from collections import deque
@@ -21,16 +22,36 @@ from consensus.peers.newest import NEWEST, Newest, Packet
 
 LOG = logging.getLogger("consensus")
 PART = 1 << 20  # bytes of a payload at most
-FRAME = PART + 4096  # bytes of a frame at most
+FRAME = PART + 4096  # bytes of a frame and its payload at most
 _WINDOW = 4 * PART  # bytes that arrive before anybody asks for them
 _ACKNOWLEDGED = 16  # messages after which they are acknowledged
 _DIMENSIONS = 8
 _DTYPES = {f"{kind}{size}" for kind in ["<f", "<i", "<u", "<c"] for size in (2, 4, 8, 16)} | {"|u1", "|i1", "|b1"}
+_SIZE = struct.Struct("<I")
+Digests = dict[tuple[int, int], tuple[bytes, memoryview]]  # of memory, by its address and size, and what keeps it alive
 PROCESS = secrets.token_bytes(8)  # of this process; a peer that was started again has another one
 
 
 class Refused(Exception):
     """Refusal of a message of the other end, which ends its stream."""
+
+
+def packed(frame: Frame, payload: memoryview | bytes = b"") -> bytes:
+    """Return what travels: the size of a frame, the frame, and the payload of its message as it is, copied once."""
+    head = frame.SerializeToString()
+    return b"".join([_SIZE.pack(len(head)), head, payload])
+
+
+def unpacked(data: bytes) -> tuple[Frame, memoryview]:
+    """Return a frame and the payload behind it, which is not copied; :class:`Refused` if these bytes are none."""
+    try:
+        end = _SIZE.size + _SIZE.unpack_from(data)[0]
+        frame, payload = Frame.FromString(data[_SIZE.size : end]), memoryview(data)[end:]
+    except Exception as error:
+        raise Refused(f"{len(data)} bytes that are no frame") from error
+    if len(data) < end or (payload and not frame.HasField("message")):
+        raise Refused(f"{len(data)} bytes that are no frame")
+    return frame, payload
 
 
 class Part(NamedTuple):
@@ -42,7 +63,7 @@ class Part(NamedTuple):
     part: int
     dtype: str
     whole: int
-    payload: bytes
+    payload: memoryview
 
 
 class Inbox:
@@ -159,17 +180,14 @@ class Link:
         """Take a frame, unless its stream has ended; :class:`Refused` says what is wrong with it."""
         if stream != self.stream:
             return
-        try:
-            frame = Frame.FromString(data)
-        except Exception as error:
-            raise Refused(f"{len(data)} bytes that are no frame") from error
+        frame, payload = unpacked(data)
         body = frame.WhichOneof("body")
         if body == "hello":
             self._greet(stream, frame.hello)
         elif not self.greeted and body != "note":
             raise Refused("a stream without a greeting")
         elif body == "message":
-            self._take(stream, frame.message)
+            self._take(stream, frame.message, payload)
         elif body == "ack":
             with self.owner.lock:
                 self._release(frame.ack)
@@ -187,9 +205,9 @@ class Link:
 
     # What the rounds call.
 
-    def send(self, kind: int, round: int, rows: np.ndarray) -> None:
-        """Send an array, whenever the other end can be reached."""
-        for part, size, digest, data in self._messages(kind, round, rows, self.sent + 1):
+    def send(self, kind: int, round: int, rows: np.ndarray, digests: Digests | None = None) -> None:
+        """Send an array, whenever the other end can be reached; ``digests`` are shared by neighbours that are sent the same."""
+        for part, size, digest, data in self._messages(kind, round, rows, self.sent + 1, digests=digests):
             with self.owner.lock:
                 self.sent += 1
                 if not self._dropped[0] < self.sent <= self._dropped[1]:  # as it may be, after a restart
@@ -216,21 +234,25 @@ class Link:
         return bool(self._outbox) or self.newest.waits
 
     def _messages(
-        self, kind: int, round: int, rows: np.ndarray, first: int, step: int = 1
+        self, kind: int, round: int, rows: np.ndarray, first: int, step: int = 1, digests: Digests | None = None
     ) -> Iterator[tuple[int, int, bytes, bytes]]:
         """Yield the parts of an array: their sizes, digests and frames; they have numbers from the ``first`` on."""
         rows = np.ascontiguousarray(rows)
         rows = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
-        content, shape = rows.reshape(-1).view(np.uint8).data, rows.shape
+        content, shape, where = rows.reshape(-1).view(np.uint8).data, rows.shape, rows.ctypes.data
+        digests = {} if digests is None else digests
         for part in range(max(1, -(-len(content) // PART))):
-            payload, frame = bytes(content[part * PART : (part + 1) * PART]), Frame()
-            message, digest = frame.message, hashlib.sha256(payload).digest()
+            payload, frame = content[part * PART : (part + 1) * PART], Frame()
+            message, place = frame.message, (where + part * PART, len(payload))
+            if place not in digests:
+                digests[place] = hashlib.sha256(payload).digest(), payload
+            digest = digests[place][0]
             message.run, message.sender, message.sequence = self.owner.run, self.owner.name, first + step * part
             message.epoch, message.round, message.kind, message.part = self.epoch, round, kind, part
             message.dtype = rows.dtype.str
             message.shape.extend(shape)
-            message.payload, message.sha256 = payload, digest
-            yield part, len(payload), digest, frame.SerializeToString()
+            message.sha256 = digest
+            yield part, len(payload), digest, packed(frame, payload)
 
     def next(self) -> Part | None:
         """Return the next message that arrived, None if there is none yet; ``LookupError`` if messages before it are lost."""
@@ -339,8 +361,7 @@ class Link:
         self.owner.changed.notify_all()
 
     def _framed(self, **body: Hello | Ack | Note | Words) -> bytes:
-        frame: bytes = Frame(**body).SerializeToString()
-        return frame
+        return packed(Frame(**body))
 
     def _post(self, **body: Ack | Note | Words) -> None:
         self._control.append(self._framed(**body))
@@ -411,12 +432,12 @@ class Link:
         self._dropped = first, last
         self.owner.changed.notify_all()
 
-    def _take(self, stream: int, message: Message) -> None:
+    def _take(self, stream: int, message: Message, payload: memoryview) -> None:
         if message.run != self.owner.run or message.sender != self.name or (message.epoch and not self.owner.leaves):
             raise Refused("a message of another run or sender")
         if message.kind not in KINDS or message.dtype not in _DTYPES or len(message.shape) > _DIMENSIONS:
             raise Refused("a message of an unknown kind")
-        whole, payload = int(message.dtype[2:]), message.payload  # protobuf copies it whenever it is asked for
+        whole = int(message.dtype[2:])
         for length in message.shape:
             whole *= length
         size = len(payload)

@@ -34,7 +34,7 @@ class Hello(_message.Message):
     def __init__(self, run: _Optional[bytes] = ..., version: _Optional[str] = ..., sender: _Optional[str] = ..., process: _Optional[bytes] = ..., received: _Optional[int] = ..., drop_from: _Optional[int] = ..., drop_to: _Optional[int] = ..., time: _Optional[float] = ..., probe: _Optional[bool] = ..., epoch: _Optional[int] = ..., received_in_epoch: _Optional[int] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("run", "sender", "epoch", "round", "kind", "part", "sequence", "dtype", "shape", "payload", "sha256")
+    __slots__ = ("run", "sender", "epoch", "round", "kind", "part", "sequence", "dtype", "shape", "sha256")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -44,7 +44,6 @@ class Message(_message.Message):
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
-    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     run: bytes
     sender: str
@@ -55,9 +54,8 @@ class Message(_message.Message):
     sequence: int
     dtype: str
     shape: _containers.RepeatedScalarFieldContainer[int]
-    payload: bytes
     sha256: bytes
-    def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[str] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ..., kind: _Optional[int] = ..., part: _Optional[int] = ..., sequence: _Optional[int] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., payload: _Optional[bytes] = ..., sha256: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[str] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ..., kind: _Optional[int] = ..., part: _Optional[int] = ..., sequence: _Optional[int] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., sha256: _Optional[bytes] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("received", "drop_from", "drop_to", "epoch")

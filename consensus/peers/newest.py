@@ -29,7 +29,7 @@ class Newest:
         self.size: int | None = None
         self.number = -1  # of the last one that arrived
         self.payload: bytes | None = None  # unless it was taken
-        self._parts: list[bytes] = []  # of the one that is arriving
+        self._parts: list[memoryview] = []  # of the one that is arriving
         self._arriving = -1
         self._last: list[Packet] = []  # the newest one
         self._leaves = False  # whether it is still to leave
@@ -73,7 +73,7 @@ class Newest:
         """Take what comes from the other end as new, as its process has begun anew."""
         self.number, self._arriving, self._parts = -1, -1, []
 
-    def arrived(self, number: int, part: int, whole: int, payload: bytes) -> str | None:
+    def arrived(self, number: int, part: int, whole: int, payload: memoryview) -> str | None:
         """Take a part of a message; return what is wrong with it, or None. One that is older than another is dropped."""
         if self.size is None:
             return None

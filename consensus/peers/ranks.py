@@ -16,7 +16,7 @@ from consensus.engines.transport import COLLECTED, MIXED, Pairs
 from consensus.errors import WorkerError
 from consensus.peers.agreement import Epoch
 from consensus.peers.audit import KINDS, Audit
-from consensus.peers.link import LOG, Link, Owner, Part, expected
+from consensus.peers.link import LOG, Digests, Link, Owner, Part, expected
 from consensus.peers.messages_pb2 import Note, Words
 from consensus.peers.roster import Roster
 
@@ -116,8 +116,9 @@ class PeerRanks(Ranks):
     def exchange(self, receives: Pairs, sends: Pairs, kind: int = MIXED) -> None:
         round = self.round()
         self._look(None, 0.0)
+        digests: Digests = {}
         for rank, rows in sends:
-            self._link(rank).send(kind, round, rows)
+            self._link(rank).send(kind, round, rows, digests)
         for rank, rows in receives:
             self._receive(self._link(rank), kind, round, rows)
 

@@ -13,7 +13,7 @@ import grpc
 import consensus
 from consensus.errors import WorkerError
 from consensus.peers.certificates import fingerprint, said_name
-from consensus.peers.link import FRAME, LOG, Link, Refused
+from consensus.peers.link import FRAME, LOG, Link, Refused, packed, unpacked
 from consensus.peers.messages_pb2 import Frame, Hello
 from consensus.peers.ranks import Here
 from consensus.peers.roster import Peer, Roster
@@ -118,7 +118,7 @@ class Service:
             return
         if _is_probe(first):
             hello = Hello(run=self.here.run, version=consensus.__version__, sender=self.here.name, time=time.time())
-            yield Frame(hello=hello).SerializeToString()
+            yield packed(Frame(hello=hello))
             return
         link = self.here.links.get(caller)
         if link is None:
@@ -194,6 +194,6 @@ def listens(peer: Peer) -> str:
 
 def _is_probe(data: bytes) -> bool:
     try:
-        return bool(Frame.FromString(data).hello.probe)
-    except Exception:  # it is refused as a frame
+        return bool(unpacked(data)[0].hello.probe)
+    except Refused:  # it is refused as a frame
         return False

@@ -20,7 +20,7 @@ from consensus import solvers
 from consensus.engines.transport import MIXED
 from consensus.peers import keys
 from consensus.peers.audit import Audit
-from consensus.peers.link import PART, Refused
+from consensus.peers.link import PART, Refused, packed, unpacked
 from consensus.peers.messages_pb2 import Ack, Frame, Hello, Message, Note
 from consensus.peers.ranks import Here
 from consensus.peers.roster import Roster
@@ -44,7 +44,7 @@ def link(tmp_path):
 
 
 def frame(**body):
-    return Frame(**body).SerializeToString()
+    return packed(Frame(**body))
 
 
 def hello(ours, **changed):
@@ -53,12 +53,13 @@ def hello(ours, **changed):
 
 def message(ours, payload=b"12345678", **changed):
     given = {"run": ours, "sender": "rome", "kind": MIXED, "sequence": 1, "dtype": "<f8", "shape": [len(payload) // 8]}
-    return Message(**given | {"payload": payload, "sha256": hashlib.sha256(payload).digest()} | changed)
+    given = Message(**given | {"sha256": hashlib.sha256(payload).digest()} | changed)
+    return packed(Frame(message=given), payload)
 
 
 @pytest.mark.slow
 def test_malformed_frames(link):
-    rng, right = np.random.default_rng(0), frame(message=message(link.owner.run))
+    rng, right = np.random.default_rng(0), message(link.owner.run)
     for number in range(10_000):
         data = bytearray(right if number % 2 else rng.bytes(int(rng.integers(0, 60))))
         for place in rng.integers(0, max(1, len(data)), 3) if data else ():
@@ -91,14 +92,14 @@ def test_malformed_frames(link):
 )
 def test_messages_refused(link, changed, why):
     with pytest.raises(Refused, match=why):
-        link.arrived(link.stream, frame(message=message(link.owner.run, **changed)))
+        link.arrived(link.stream, message(link.owner.run, **changed))
     assert link.received == 0
 
 
 def test_greetings_refused(link):
     stream = link.attach()
     with pytest.raises(Refused, match="without a greeting"):
-        link.arrived(stream, frame(message=message(link.owner.run)))
+        link.arrived(stream, message(link.owner.run))
     for changed, why in (
         ({"run": b"x"}, "digest of another run"),
         ({"version": "0.0.9"}, "version '0.0.9' of the package"),
@@ -111,7 +112,7 @@ def test_greetings_refused(link):
 
 def test_duplicates_and_late_streams(link):
     for number in (1, 2, 1, 2, 3):
-        link.arrived(link.stream, frame(message=message(link.owner.run, sequence=number)))
+        link.arrived(link.stream, message(link.owner.run, sequence=number))
     late, _ = link.stream, link.attach()
     link.arrived(late, frame(hello=hello(link.owner.run)))
     assert [link.next().sequence for _ in range(3)] == [1, 2, 3]
@@ -127,10 +128,10 @@ def test_what_is_kept_and_sent_again(link):
     stream = link.attach()
     link.arrived(stream, frame(hello=hello(link.owner.run, process=b"2", received=0)))
     frames = link.frames(stream)
-    sent = [Frame.FromString(next(frames)) for _ in range(4)]
+    sent, payloads = zip(*(unpacked(next(frames)) for _ in range(4)), strict=True)
     assert [one.WhichOneof("body") for one in sent] == ["hello"] + ["message"] * 3
     assert [one.message.sequence for one in sent[1:]] == [1, 4, 5]
-    assert np.array_equal(np.frombuffer(sent[1].message.payload, sent[1].message.dtype), np.arange(3.0))
+    assert np.array_equal(np.frombuffer(payloads[1], sent[1].message.dtype), np.arange(3.0))
 
 
 def test_memory_of_what_nobody_asked_for(link):
@@ -140,7 +141,7 @@ def test_memory_of_what_nobody_asked_for(link):
     def flood():
         with suppress(Refused):  # when its stream has ended
             for number in range(1, 40):
-                link.arrived(1, frame(message=message(link.owner.run, payload, sequence=number)))
+                link.arrived(1, message(link.owner.run, payload, sequence=number))
 
     thread = threading.Thread(target=flood, daemon=True)
     thread.start()
@@ -168,7 +169,7 @@ def test_strangers_at_the_port(tmp_path):
     def call(opened, frames=(b"x",)):
         try:
             for answer in opened.stream_stream("/" + "/".join(METHOD))(iter(frames), timeout=5):
-                said.append(Frame.FromString(answer).WhichOneof("body"))
+                said.append(unpacked(answer)[0].WhichOneof("body"))
         except grpc.RpcError as error:
             said.append(error.code().name)
         finally:
@@ -191,7 +192,7 @@ def test_strangers_at_the_port(tmp_path):
             for frames in (
                 [b"no frame"],
                 [frame(hello=hello(b"another run"))],
-                [frame(hello=hello(run, received=0)), frame(message=message(run, sequence=1, shape=[1 << 29]))],
+                [frame(hello=hello(run, received=0)), message(run, sequence=1, shape=[1 << 29])],
                 [frame(hello=hello(run)), b"\0" * (2 * PART)],
                 [frame(hello=hello(run)), frame(note=Note(state=Note.WAITS, text="x" * 10_000))],
             ):

@@ -77,9 +77,9 @@ def test_no_number_of_a_message_is_on_the_wire(relay, monkeypatch):
     found, path = relay
     sent, frames, send, yields = [], [], Link.send, Link.frames
 
-    def noted(self, kind, round, rows):
+    def noted(self, kind, round, rows, digests=None):
         sent.append(np.array(rows))
-        send(self, kind, round, rows)
+        send(self, kind, round, rows, digests)
 
     def framed(self, stream):
         for frame in yields(self, stream):
