@@ -93,4 +93,6 @@ WORDS = {
     "contacts": {"contact"},
     "outages": {"outage"},
     "key": {"round"},
+    "consensus.History()": {"History"},
+    "nx.Graph()": {"graph"},
 }

@@ -145,11 +145,11 @@ def shortest_factors(number: int, most: int) -> tuple[int, ...]:
     """Return the fewest factors from 2 to `most`, in ascending order, whose product is `number`."""
     if number == 1:
         return ()
-    found = [(*shortest_factors(number // size, size), size) for size in range(most, 1, -1) if divides(size, number, most)]
-    return min(found, key=len)
+    sizes = [size for size in range(min(most, number), 1, -1) if divides(size, number)]
+    return min(((*shortest_factors(number // size, size), size) for size in sizes), key=len)
 
 
-def divides(size: int, number: int, most: int) -> bool:
+def divides(size: int, number: int) -> bool:
     """Return whether `size` divides `number`, and leaves a product of factors up to `size`."""
     return number % size == 0 and smooth_part(number // size, size) == number // size
 

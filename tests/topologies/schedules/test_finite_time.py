@@ -48,6 +48,11 @@ def fewest(number, most):
     return min((1 + fewest(number // size, most) for size in range(2, most + 1) if number % size == 0), default=math.inf)
 
 
+@pytest.mark.parametrize("kind", [SimpleBaseGraph, BaseGraph, HyperHypercube])
+def test_more_peers_than_agents_are_all_others(kind):
+    np.testing.assert_allclose(kind(12, 10**30).weights(0).toarray(), 1 / 12, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("most", "numbers"), [(2, range(1, 40)), (5, range(1, 130)), (8, [60, 216, 648]), (12, [144, 900])])
 def test_factors_are_the_fewest(most, numbers):
     """Of 216 and 900 not the largest first: 6 * 6 * 6, not 8 * 3 * 3 * 3."""
