@@ -8,6 +8,7 @@ import argparse
 import statistics
 import time
 import weakref
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -36,6 +37,68 @@ class Attention(torch.nn.Module):
         q, k, v = self.keys(self.norm(x)).chunk(3, dim=-1)
         x = x + torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-1) @ v
         return self.out(x.mean(dim=1))
+
+
+class Residual(torch.nn.Module):
+    """A block of a ResNet, whose norms are those of groups: norms of batches keep what they saw."""
+
+    def __init__(self, before, width, stride):
+        super().__init__()
+        inner = [convolution(before, width, 3, stride), torch.nn.ReLU(), convolution(width, width, 3)]
+        self.inner = torch.nn.Sequential(*inner)
+        self.around = torch.nn.Identity() if before == width else convolution(before, width, 1, stride)
+
+    def forward(self, x):
+        return torch.relu(self.inner(x) + self.around(x))
+
+
+def convolution(before, width, size, stride=1):
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(before, width, size, stride, size // 2, bias=False), torch.nn.GroupNorm(4, width)
+    )
+
+
+def resnet(width=64):
+    """ResNet-18 for images of 32 x 32 pixels."""
+    widths = [width, *(width << stage for stage in range(4) for _ in range(2))]
+    blocks = [Residual(one, two, 1 if one == two else 2) for one, two in pairwise(widths)]
+    begin = [torch.nn.Unflatten(1, (3, 32, 32)), convolution(3, width, 3), torch.nn.ReLU()]
+    return torch.nn.Sequential(
+        *begin, *blocks, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(widths[-1], 10)
+    )
+
+
+class Block(torch.nn.Module):
+    """A block of GPT-2."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.before, self.after = heads, torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.keys, self.mixed = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.within = torch.nn.Sequential(
+            torch.nn.Linear(width, 4 * width), torch.nn.GELU("tanh"), torch.nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x):
+        q, k, v = self.keys(self.before(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        seen = torch.softmax((q @ k.mT / q.shape[-1] ** 0.5).masked_fill(later, -torch.inf), dim=-1) @ v
+        x = x + self.mixed(seen.transpose(1, 2).flatten(2))
+        return x + self.within(self.after(x))
+
+
+class GPT2(torch.nn.Module):
+    """GPT-2 for rows of tokens, and the next one; its 124 million parameters by default."""
+
+    def __init__(self, width=768, depth=12, words=50_257):
+        super().__init__()
+        self.words, self.places = torch.nn.Embedding(words, width), torch.nn.Embedding(1024, width)
+        self.blocks = torch.nn.Sequential(*(Block(width, width // 64) for _ in range(depth)), torch.nn.LayerNorm(width))
+        torch.nn.init.normal_(self.words.weight, std=0.02)
+
+    def forward(self, x):
+        x = self.words(x) + self.places.weight[: x.shape[1]]
+        return self.blocks(x)[:, -1] @ self.words.weight.mT
 
 
 class Counted(TorchDispatchMode):
@@ -73,15 +136,30 @@ def count(name, agents, run, hand):
 
 
 def cases(device, quick):
-    """``(name, model, agents)``: a native network, the same as a module, and a small transformer."""
-    scale = 8 if quick else 1
+    """``(name, model, agents, data)``: a native network, the same as a module, a small transformer, ResNet-18, GPT-2."""
+    scale, small = 8 if quick else 1, quick or device == "cpu"
+
+    def module(make):
+        return consensus.models.Torch(make, device=device)
 
     def mlp():
         return torch.nn.Sequential(torch.nn.Linear(784, 100), torch.nn.Tanh(), torch.nn.Linear(100, 10))
 
-    yield "MLP 784-100-10", consensus.MLP([784, 100, 10]), 64 // scale
-    yield "the same as a module", consensus.models.Torch(mlp, device=device), 64 // scale
-    yield "a block of attention", consensus.models.Torch(Attention, device=device), 16 // scale
+    def pixels(count):
+        return lambda rng, rows: (rng.standard_normal((rows, count)).astype("float32"), rng.integers(0, 10, rows))
+
+    def tokens(words):
+        return lambda rng, rows: (rng.integers(0, words, (rows, 64)), rng.integers(0, words, rows))
+
+    yield "MLP 784-100-10", consensus.MLP([784, 100, 10]), 64 // scale, pixels(784)
+    yield "the same as a module", module(mlp), 64 // scale, pixels(784)
+    yield "a block of attention", module(Attention), 16 // scale, pixels(784)
+    if small:
+        yield "ResNet-18, width 4", module(lambda: resnet(4)), 2, pixels(3072)
+        yield "GPT-2, 1.1M", module(lambda: GPT2(128, 2, 5_000)), 2, tokens(5_000)
+    else:
+        yield "ResNet-18", module(resnet), 16, pixels(3072)
+        yield "GPT-2, 124M", module(GPT2), 8, tokens(50_257)
 
 
 def by_hand(problem, network, w, rounds, device):
@@ -101,7 +179,8 @@ def by_hand(problem, network, w, rounds, device):
     gradients = torch.func.vmap(torch.func.grad(loss))
     x, y = (torch.from_numpy(part).to(device) for part in (problem.shards.features, problem.shards.targets.astype(np.int64)))
     weights, W = (torch.from_numpy(part).to(device) for part in (problem.weights, network.weights(0).toarray()))
-    w, W = torch.from_numpy(w).to(device), W.to(x.dtype)
+    w = torch.from_numpy(w).to(device)
+    W = W.to(w.dtype)
     batches, all_agents = consensus.Minibatches(BATCH), torch.arange(agents, device=device)[:, None]
 
     def gradient(w, round):
@@ -119,9 +198,8 @@ def by_hand(problem, network, w, rounds, device):
     return w.cpu().numpy()
 
 
-def compare(name, model, agents, device, rounds, repeats, counting):
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((agents * 100, 784)).astype("float32"), rng.integers(0, 10, agents * 100)
+def compare(name, model, agents, data, device, rounds, repeats, counting):
+    X, y = data(np.random.default_rng(0), agents * 100)
     problem = consensus.Problem(model, consensus.CrossEntropy(), consensus.partition(X, y, agents=agents))
     network, start = topologies.Static(topologies.ring(agents)), problem.model.init(np.random.default_rng(0))
     w = np.tile(start.astype("float32"), (agents, 1))
@@ -166,8 +244,8 @@ def main(arguments=None):
         ("a round", "a row", "row/round", "memory/hand") if given.count else ("Device", "by hand", "one process", "Device/hand")
     )
     print(f"on {given.device}: {what}\n{'':<22}{'agents':>7}" + "".join(f"{column:>14}" for column in columns))
-    for name, model, agents in cases(given.device, given.quick):
-        compare(name, model, agents, given.device, given.rounds, given.repeats, given.count)
+    for name, model, agents, data in cases(given.device, given.quick):
+        compare(name, model, agents, data, given.device, given.rounds, given.repeats, given.count)
 
 
 if __name__ == "__main__":
