@@ -32,7 +32,7 @@ from experiments.shared.environment import environment
 from experiments.shared.slowed import Slowed
 
 NAMES = ("oslo", "rome", "vienna", "bergen")
-SIZES = {10_000: 100, 1_000_000: 3}  # numbers of a message, and rounds of a run
+SIZES = {10_000: 100, 1_000_000: 20}  # numbers of a message, and rounds of a run
 WORK, SLOW = 20e-3, 3.0  # seconds of a gradient, and times so many at the last owner
 LEVEL, ROUNDS = 0.01, 40  # of the gap; of which all come below it
 OUT = 0.5  # seconds for which a link is down, and then up
