@@ -14,13 +14,13 @@ from consensus.frameworks.torch import Torch
 from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_device import Forms, forms_of
 from consensus.models import MLP, Linear
+from consensus.models.linearization import fitting, parts
 from consensus.owners.log_link import LogLink
 from consensus.problems.batch import Batch, checked
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PASS_BYTES = 1 << 30  # of the samples of all agents in one pass there and back
 Forward = Callable[
     ["list[Tensor]", "Tensor"], "Tensor"
 ]  # of the model's arrays (agents, ...) and samples (agents, samples, ...)
@@ -65,6 +65,8 @@ class DeviceProblem:
             for array in (shards.features, shards.targets, problem.weights)
         )
         self._agents = torch.arange(problem.agents, device=device)[:, None]
+        kept = getattr(model, "_kept", 2 * sum(model.widths[1:]))  # numbers of a sample
+        self._largest = [fitting(problem.agents * kept, problem.dtype, device)]  # or the run's batches; copies share it
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         if name.startswith("__"):
@@ -89,23 +91,28 @@ class DeviceProblem:
         return cast(DeviceRows, problem._with_share(value, w)), cast(DeviceRows, problem._add_share(gradient, w))
 
     def _sums(self, w: DeviceRows, batch: Batch | None, values: bool) -> list[DeviceRows]:
-        """Return the gradients of sums over samples, some of them after others if they are many, and maybe the sums."""
+        """Return the gradients of sums over samples, and maybe the sums.
+
+        A batch takes one pass. All samples take as many as are reckoned to fit, or as a batch had until now, if these are more.
+        """
         torch, problem = loaded(), self._problem
         problem.work.gradients += 1
         x, d, c = self._features, self._targets, self._weights
         if batch is None:
             problem.work.samples += problem._samples
+            most = problem.micro_batch or self._largest[0]
         else:
             batch = checked(batch, problem.agents, c.shape[1])
             problem.work.samples += int(np.count_nonzero(batch.weights))
             places = torch.from_numpy(batch.indices.astype(np.int64)).to(c.device, non_blocking=True)
             counted = torch.from_numpy(batch.weights.astype(problem.dtype)).to(c.device, non_blocking=True)
             x, d, c = x[self._agents, places], d[self._agents, places], c[self._agents, places] * counted
+            most = c.shape[1]
+            self._largest[0] = max(self._largest[0], most)
         leaves = [w.tensor[:, start:end].reshape(len(w), *shape).requires_grad_() for start, end, shape in self._spans]
-        few = max(1, _PASS_BYTES // (problem.agents * problem._sample_bytes))
         found: list[Tensor] = []
-        for first in range(0, c.shape[1], few):
-            part = slice(first, first + few)
+        passes = -(-c.shape[1] // most)
+        for part in parts(c.shape[1], -(-c.shape[1] // passes)):  # of one size
             more = self._pass(leaves, x[:, part], d[:, part], c[:, part], values)
             found = [a + b for a, b in zip(found, more, strict=True)] if found else more
         slopes = [slope.reshape(len(w), -1) for slope in found[: len(leaves)]]

@@ -178,9 +178,22 @@ def test_many_agents_mix_by_a_sparse_matrix():
 @pytest.mark.parametrize(
     "loss", [CrossEntropy(weight=[1.0, 2.0, 3.0], label_smoothing=0.1), CrossEntropy(ignore_index=1)], ids=str
 )
-def test_sums_over_many_samples_go_through_in_parts(loss, monkeypatch):
-    monkeypatch.setattr(device_problem, "_PASS_BYTES", 1)  # one sample of each agent after the other
-    assert_same(*both(problem(consensus.Linear(4, 3), loss, targets=CLASSES), GradientTracking(0.02)))
+def test_sums_over_many_samples_go_through_in_parts(loss):
+    shards = consensus.partition(X, CLASSES, agents=AGENTS, seed=0)
+    p = consensus.Problem(consensus.Linear(4, 3), loss, shards, L2(0.1), micro_batch=1)
+    assert_same(*both(p, GradientTracking(0.02)))
+
+
+def test_rows_take_no_more_samples_at_once_than_batches_did(monkeypatch):
+    monkeypatch.setattr(device_problem, "fitting", lambda *_: 1)  # but with batches
+    sizes, of_some = [], DeviceProblem._pass
+    monkeypatch.setattr(DeviceProblem, "_pass", lambda p, *given: sizes.append(given[3].shape[1]) or of_some(p, *given))
+    assert_same(*both(problem(), GradientTracking(0.02, batch=5)))
+    assert max(sizes) == 5  # rows take the 11 samples of an agent in parts of 4, 4 and 3
+    assert sizes.count(5) == 2 + 9  # the trial and the run
+    sizes.clear()
+    assert_same(*both(problem(), GradientTracking(0.02)))
+    assert set(sizes) == {1}
 
 
 def test_test_sets_kept_points_and_stopping_rules_are_those_of_one_process():
