@@ -17,6 +17,7 @@ from consensus.models import MLP, Linear
 from consensus.models.linearization import fitting, parts
 from consensus.owners.log_link import LogLink
 from consensus.problems.batch import Batch, checked
+from consensus.problems.samples import by_agent, has_buffers, trains_apart
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,6 +95,7 @@ class DeviceProblem:
         """Return the gradients of sums over samples, and maybe the sums.
 
         A batch takes one pass. All samples take as many as are reckoned to fit, or as a batch had until now, if these are more.
+        Modules that draw random numbers or normalise by their samples take one agent after the other, as in one process.
         """
         torch, problem = loaded(), self._problem
         problem.work.gradients += 1
@@ -110,17 +112,38 @@ class DeviceProblem:
             most = c.shape[1]
             self._largest[0] = max(self._largest[0], most)
         leaves = [w.tensor[:, start:end].reshape(len(w), *shape).requires_grad_() for start, end, shape in self._spans]
-        found: list[Tensor] = []
-        passes = -(-c.shape[1] // most)
-        for part in parts(c.shape[1], -(-c.shape[1] // passes)):  # of one size
-            more = self._pass(leaves, x[:, part], d[:, part], c[:, part], values)
-            found = [a + b for a, b in zip(found, more, strict=True)] if found else more
+        if has_buffers(problem.model) or (batch is not None and trains_apart(problem.model)):
+            found = self._in_turn(leaves, x, d, c, batch, values)
+        else:
+            found, passes = [], -(-c.shape[1] // most)
+            for part in parts(c.shape[1], -(-c.shape[1] // passes)):  # of one size
+                more = self._pass(self._forward, leaves, x[:, part], d[:, part], c[:, part], values)
+                found = [a + b for a, b in zip(found, more, strict=True)] if found else more
         slopes = [slope.reshape(len(w), -1) for slope in found[: len(leaves)]]
         return [DeviceRows(torch.cat(slopes, dim=1)), *map(DeviceRows, found[len(leaves) :])]
 
-    def _pass(self, leaves: list[Tensor], x: Tensor, d: Tensor, c: Tensor, values: bool) -> list[Tensor]:
+    def _in_turn(
+        self, leaves: list[Tensor], x: Tensor, d: Tensor, c: Tensor, batch: Batch | None, values: bool
+    ) -> list[Tensor]:
+        """Return the same as :meth:`_pass`, of one agent after the other, by its own random numbers and its samples alone."""
+        torch, problem = loaded(), self._problem
+        found: list[list[Tensor]] = []
+
+        def of_one(x: Tensor, d: Tensor, c: np.ndarray, place: np.ndarray, model: Torch) -> None:
+            function, own = model._function(leaves[0].dtype), [leaf[place] for leaf in leaves]
+
+            def forward(leaves: list[Tensor], x: Tensor) -> Tensor:
+                return function([leaf[0] for leaf in leaves], x[0])
+
+            with model._context(problem.dtype):
+                found.append(self._pass(forward, own, x, d, torch.from_numpy(c).to(x.device), values))
+
+        by_agent(of_one, problem.model, problem.loss, batch)(x, d, c.cpu().numpy(), problem.rows, np.arange(len(c)))
+        return [torch.cat(of_agents) for of_agents in zip(*found, strict=True)]
+
+    def _pass(self, forward: Forward, leaves: list[Tensor], x: Tensor, d: Tensor, c: Tensor, values: bool) -> list[Tensor]:
         """Return the slopes of one pass in the leaves, and its sums of losses (agents,), if they are asked for."""
-        outputs = self._forward(leaves, x)
+        outputs = forward(leaves, x)
         f = outputs.detach().reshape(*c.shape, -1)
         u = self._forms.slope(f, d) * c[..., None]
         slopes = loaded().autograd.grad(outputs, leaves, u.reshape(outputs.shape), materialize_grads=True)
@@ -152,11 +175,6 @@ def forward_of(model: object, device: str, shards: Any) -> Forward:  # noqa: ANN
     if type(model) is Torch:
         if model.device != device:
             raise ValueError(f"the model must be on the device of the engine, {device!r}: give models.Torch(device={device!r})")
-        if model.stochastic or model.apart or model.buffers:
-            raise TypeError(
-                f"Device takes modules that are the same function in training; {model} is not: call module.eval() first, "
-                "or take engine='stacked'"
-            )
         module = model.for_samples(shards.features.shape[2:], shards.features.dtype)
         return lambda leaves, x: loaded().func.vmap(module._function(leaves[0].dtype))(leaves, x)
     raise TypeError(f"Device takes Linear, MLP and models.Torch; got {model}: engine='stacked' takes it")

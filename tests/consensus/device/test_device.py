@@ -139,6 +139,28 @@ def test_modules_share_one_call(dtype):
     np.testing.assert_allclose(there.w, here.w, atol=1e-12 if dtype is float else 2e-5)
 
 
+class Halved(torch.nn.Module):
+    """Another function in training, of the parameters and the sample alone."""
+
+    def forward(self, x):
+        return x / 2 if self.training else x
+
+
+@pytest.mark.parametrize("buffers", ["average", "keep"])
+@pytest.mark.parametrize(
+    "layers",
+    [[torch.nn.Dropout(0.5)], [torch.nn.BatchNorm1d(5)], [torch.nn.BatchNorm1d(5), torch.nn.Dropout(0.3)], [Halved()]],
+    ids=["dropout", "norm", "both", "mode"],
+)
+def test_modules_in_training_take_their_turn_with_the_draws_of_one_process(layers, buffers):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = torch.nn.Sequential(torch.nn.Linear(4, 5), *layers, torch.nn.Tanh(), torch.nn.Linear(5, 3)).double()
+    p = problem(Torch(module, seed=3, buffers=buffers))
+    for solver in (GradientTracking(0.02, batch=4), DiLoCo(0.01, 3, batch=6), DGD(0.02)):
+        assert_same(*both(p, solver, test=(X, NUMBERS)), tolerance=1e-11)
+
+
 @pytest.mark.parametrize(
     ("network", "solver"),
     [
@@ -240,7 +262,6 @@ def test_a_device_without_memory_is_named_and_nothing_recorded_is_lost(call, mon
 
 
 def test_what_has_no_form_there_is_refused_before_any_round():
-    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5))
     functions = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=AGENTS, parameters=1)
     times = np.column_stack([np.abs(NUMBERS[:, 0]), NUMBERS[:, 1] > 0])
     rows = [
@@ -251,14 +272,11 @@ def test_what_has_no_form_there_is_refused_before_any_round():
             r"takes problems with a model and samples in arrays; got .*: engine='stacked' takes it",
         ),
         (problem(consensus.Linear(4), CoxLoss(), targets=times), DGD(0.1), TypeError, r"takes SquaredLoss, .*; got CoxLoss"),
-        (problem(Torch(module)), DGD(0.01, batch=3), TypeError, r"the same function in training; .*call module.eval\(\) first"),
         (problem(consensus.models.ResNet(4, 3, 2, 3)), DGD(0.1), TypeError, r"takes Linear, MLP and models.Torch; got ResNet"),
     ]
     for p, solver, kind, words in rows:
         with pytest.raises(kind, match=words):
             consensus.solve(p, RING, solver, rounds=1, engine=Device())
-    eval_ = consensus.solve(problem(Torch(module.eval())), RING, DGD(0.01, batch=3), rounds=1, engine=Device())
-    assert eval_.rounds == 1
     there = problem(Torch(torch.nn.Linear(4, 3)))
     there.model.device = "cuda"
     with pytest.raises(ValueError, match=r"the model must be on the device of the engine, 'cpu'"):
