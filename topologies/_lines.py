@@ -90,9 +90,9 @@ class Lines:
             raise ValueError(f"{self.path} cannot be read ({error})") from error
 
     def split(self, text: str) -> list[str]:
-        """Return the fields of a text, such as a comment that names the columns."""
+        """Return the fields of a comment, which may name the columns."""
         try:
-            return self._cut(text.strip(), self.sep or " ")
+            return self._cut(text[1:].strip(), self.sep or " ")
         except ValueError:
             return []
 
@@ -102,7 +102,7 @@ class Lines:
         for number, line in enumerate(file, 1):
             bare = line.strip()
             if bare[:1] in ("#", "%"):
-                self.above = self.above if begun else bare[1:]
+                self.above = self.above if begun else bare
                 continue
             if "#" in bare:
                 parts = bare.split('"')  # those at odd places are quoted

@@ -80,11 +80,13 @@ def tolerant(radius: float, positions: np.ndarray) -> float:
     return radius + 4 * float(np.spacing(max(radius, np.abs(positions).max(initial=0.0))))
 
 
-def paths(table: Frame | str | PathLike[str], columns: Sequence[str]) -> tuple[list[Hashable], np.ndarray]:
+def paths(table: Frame | str | PathLike[str], columns: Sequence[str] | None) -> tuple[list[Hashable], np.ndarray]:
     """Return the names of agents and their positions (rounds, agents, dimensions) from rows of time, agent and coordinates."""
     import pandas as pd
 
     frame: Any = pd.read_csv(table, comment="#", skipinitialspace=True) if isinstance(table, str | PathLike) else table
+    if columns is None:
+        columns = ("time", "agent", "x", "y", *(["z"] if "z" in list(frame.columns) else []))
     if isinstance(columns, str) or not 3 <= len(columns) <= 5:
         raise ValueError(f"columns must name the time, the agent and one to three coordinates, got {columns!r}")
     missing = [column for column in columns if column not in list(frame.columns)]

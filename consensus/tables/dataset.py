@@ -98,7 +98,21 @@ def unpacked(X: Any, y: Any, **given: Any) -> tuple[Any, ...]:  # noqa: ANN401  
     if not isinstance(X, Dataset):
         if y is None:
             raise TypeError(f"y must be given, or a whole data set, as consensus.datasets.load returns; got {_checks.shown(X)}")
+        check_order(X, y=y, **given)
         return (X, y, *given.values())
     if y is not None:
         raise TypeError(f"y must be left out if a whole data set is given; got {_checks.shown(y)}")
     return (X.X, X.y, *(getattr(X, name) if value is None else value for name, value in given.items()))
+
+
+def check_order(X: object, **columns: Any) -> None:  # noqa: ANN401  # of pandas
+    """Warn of columns whose index is that of ``X`` in another order, as rows are joined by place."""
+    index: Any = getattr(X, "index", None)
+    for name, column in columns.items():
+        if not (hasattr(column, "iloc") and hasattr(X, "iloc")) or column.index.equals(index):
+            continue
+        if len(column) == len(index) == len(column.index.union(index)) and index.is_unique:
+            _checks.warn(
+                f"{name} has the index of X in another order, and its rows are joined to those of X by place: "
+                f"{name}.loc[X.index] has the order of X, and {name}.to_numpy() says that places are meant"
+            )

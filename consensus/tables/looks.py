@@ -67,6 +67,19 @@ def label_of(value: object) -> str:
     return str(int(text == "True")) if isinstance(value, bool | np.bool_) else text
 
 
+def stand_in(numbers: np.ndarray) -> int | None:
+    """Return the number that seems to stand for missing ones, such as -999; None if there is none.
+
+    It is the only one below 0, whole, and of nines alone, or twice there and far from the others.
+    """
+    there = numbers[np.isfinite(numbers)]
+    below, others = np.unique(there[there < 0]), there[there >= 0]
+    if len(below) != 1 or below[0] > -9 or below[0] % 1 or 2 * len(others) < len(there):  # most are missing, or none
+        return None
+    nines, far = set(str(int(-below[0]))) == {"9"}, len(there) - len(others) > 1 and 2 * others.max() < -below[0]
+    return int(below[0]) if nines or far else None
+
+
 class Look(NamedTuple):
     """Description of numbers in another notation, and of the option that reads them."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -156,6 +156,7 @@ def table_of(where: Where, data: object, roles: Roles, reading: Reading | None) 
     if (infinite := np.isinf(X)).any():
         row, at = np.argwhere(infinite)[0].tolist()
         raise _unknown(where, f"column {columns.features[at]!r}", row, np.inf)
+    _warn_of_stand_ins(where, {str(names[one]): series[one] for one in (*kept, *targets) if one not in marked}, reading)
     y, classes = _targets(where, [(names[one], series[one]) for one in targets], several, roles, reading is not None)
     found = Table(X, y, classes, columns, tuple(str(names[one]) for one in targets), frame=frame)
     return found._replace(
@@ -165,6 +166,19 @@ def table_of(where: Where, data: object, roles: Roles, reading: Reading | None) 
             if one is not None
         }
     )
+
+
+def _warn_of_stand_ins(where: Where, columns: Mapping[str, pandas.Series], reading: Reading | None) -> None:
+    """Warn of numbers that seem to stand for missing ones."""
+    found = {label: numbers_of(column) for label, column in columns.items() if not is_category(column)}
+    likely = {label: number for label, one in found.items() if one is not None and (number := looks.stand_in(one)) is not None}
+    if likely:
+        values = sorted(set(likely.values()))
+        gone = f"na_values={values}" if reading is not None else f"frame.replace({values}, numpy.nan)"
+        _checks.warn(
+            f"{where} has numbers that may stand for missing ones, the only ones below 0 in their columns, and takes them as "
+            f"they are: {', '.join(f'{number} in {label!r}' for label, number in likely.items())}; {gone} makes them missing"
+        )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import json
 
 import networkx as nx
 import numpy as np
+import pandas
 import pytest
 from scipy import io, sparse
 
@@ -90,6 +91,38 @@ def test_what_an_edge_list_leaves_open_is_asked_for(tmp_path, text, settings, ed
             topologies.read_graph(path, **settings)
     else:
         assert set(topologies.read_graph(path, **settings).edges) == edges
+
+
+@pytest.mark.parametrize(
+    ("text", "directed", "edges"),
+    [
+        ("id,from,to\n0,5,6\n1,6,7\n", None, {(5, 6), (6, 7)}),
+        ("km;source;target\n2;a;b\n3;c;b\n", True, {("a", "b"), ("c", "b")}),
+        ("time person friend\n0 5 6\n1 6 7\n", None, {(5, 6), (6, 7)}),
+        ("# t i j\n5 5 6\n6 6 7\n", None, {(5, 6), (6, 7)}),
+        ("target\tsource\n1\t2\n3\t4\n", True, {(2, 1), (4, 3)}),
+        ("target,source,weight\n1,2,9\n3,4,9\n", True, {(2, 1), (4, 3)}),
+        ("% to from\n1 2\n2 4\n", True, {(2, 1), (4, 2)}),
+    ],
+)
+def test_columns_in_another_order_are_an_error_whose_remedy_reads_them(tmp_path, monkeypatch, text, directed, edges):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"a\.csv names its columns .* take networkx") as error:
+        topologies.read_graph("a.csv", directed)
+    call = str(error.value).partition("; take ")[2].partition(", or topologies")[0]
+    found = eval(call, {"networkx": nx, "pandas": pandas, "path": "a.csv"})
+    assert set(found.edges) == edges
+    assert found.is_directed() is bool(directed)
+
+
+@pytest.mark.parametrize("header", ["target,source", "start,goal,km", "u,v,w", "source,target,value", "i,j,v", "# of roads"])
+def test_names_of_columns_in_order_are_read(tmp_path, header):
+    width = header.count(",") + 1 if "," in header else 2
+    (tmp_path / "a.csv").write_text(
+        "\n".join([header, *(",".join(line) for line in (("1", "2", "9")[:width], ("2", "3", "8")[:width]))])
+    )
+    assert set(topologies.read_graph(tmp_path / "a.csv").edges) == {(1, 2), (2, 3)}
 
 
 @pytest.mark.parametrize("dtype", [bool, int, float])

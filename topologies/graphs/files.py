@@ -196,6 +196,7 @@ def _edge_list(path: str, directed: bool | None, header: bool | None, sep: str |
             raise fault(place, "a name is empty")
     names = rows[0][2] if _has_header(rows, header, partial(fault, 0)) else None
     begin = 0 if names is None else 1
+    _check_order(lines, names, len(rows[0][2]), bool(directed))
     attribute = names[2] if names and len(names) == 3 else "weight"
     edges: list[tuple[str, str, dict[str, Any]]] = []
     for place, (_, _, fields) in enumerate(rows[begin:], begin):
@@ -219,6 +220,27 @@ def _edge_list(path: str, directed: bool | None, header: bool | None, sep: str |
     graph = nx.DiGraph() if directed else nx.Graph()
     graph.add_edges_from(edges)
     return graph
+
+
+def _check_order(lines: _lines.Lines, header: list[str] | None, fields: int, directed: bool) -> None:
+    """Raise an error if the names of columns say that the first two are not where edges begin and end, in this order."""
+    names = header or lines.split(lines.above)
+    known, ends = [_lines.plain(name) for name in names], _lines.FROM | _lines.TO
+    if len(names) != fields:  # a comment about something else
+        return
+    backwards = directed and known[0] in _lines.TO and known[1] in _lines.FROM
+    timed = fields == 3 and known[0] in _lines.TIMES - {"start", "begin"}
+    if not (backwards or timed or (fields == 3 and known[2] in ends and not set(known[:2]) <= ends)):
+        return
+    how = {",": "", " ": r", sep=r'\s+'"}.get(lines.sep or " ", f", sep={lines.sep!r}")
+    how += "" if header else f", comment={lines.above[0]!r}, names={names}"
+    source, target = names[1::-1] if backwards else names[1:]
+    create = ", create_using=networkx.DiGraph" if directed else ""
+    raise ValueError(
+        f"{lines.path} names its columns {', '.join(names)}, and the first two would be where edges begin and end; take "
+        f"networkx.from_pandas_edgelist(pandas.read_csv(path{how}), {source!r}, {target!r}{create})"
+        + (", or topologies.Temporal.from_csv if these are contacts over time" if timed else "")
+    )
 
 
 def _attributes(text: str, fault: Callable[[str], ValueError]) -> Iterator[Any]:

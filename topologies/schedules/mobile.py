@@ -138,7 +138,7 @@ class Mobile(_Moving):
         positions: ArrayLike | Frame | str | PathLike[str],
         radius: float,
         *,
-        columns: Sequence[str] = ("time", "agent", "x", "y"),
+        columns: Sequence[str] | None = None,
         cyclic: bool = True,
     ) -> Schedule:
         """Return the schedule of agents at recorded positions, adjacent within a radius, with Metropolis weights.
@@ -150,8 +150,9 @@ class Mobile(_Moving):
             order, and every time is a round; agents are sorted by their names.
         radius : float
             Largest distance of adjacent agents, above 0, in the unit of positions; rounding errors do not count.
-        columns : names
-            Columns of a table: the time, the agent, and one to three coordinates.
+        columns : names, optional
+            Columns of a table: the time, the agent, and one to three coordinates. By default ``time``, ``agent``, ``x``, ``y``,
+            and ``z`` if there is one.
         cyclic : bool
             Whether rounds start again after the last one; otherwise agents stay where they were last.
 
@@ -179,7 +180,7 @@ class _Recorded(_Moving):
     """The schedule that `Mobile.from_positions` returns."""
 
     def __init__(
-        self, positions: ArrayLike | Frame | str | PathLike[str], radius: float, columns: Sequence[str], cyclic: bool
+        self, positions: ArrayLike | Frame | str | PathLike[str], radius: float, columns: Sequence[str] | None, cyclic: bool
     ) -> None:
         self.cyclic, radius = _checks.flag("cyclic", cyclic), positive("radius", radius)
         labels: list[Hashable] | None = None

@@ -151,3 +151,64 @@ def test_a_column_without_values_is_refused():
     late = FRAME.assign(age=FRAME.age.where(FRAME.index > N - 2), t=range(N))
     with pytest.raises(ValueError, match=r"feature 'age' has no value in the training part"):
         split(load(late, **SETTINGS, time="t", missing="mean"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "number"),
+    [
+        ([1.0, -999.0, 3.0], -999),
+        ([1, 2, 3, -9], -9),
+        ([2.5, -200.0, -200.0, 7.0, np.nan], -200),
+        ([1.0, -200.0, 3.0], None),  # an outlier, perhaps
+        ([-99.0, -98.0, 3.0, 4.0], None),
+        ([-99.5, 3.0, 4.0], None),
+        ([-1, 1, -1, 1], None),
+        ([-10, 0, 30, -10, 0, 30], None),
+        ([-99.0, -99.0, -99.0, 1.0], None),
+        ([1.0, 2.0], None),
+    ],
+)
+def test_numbers_that_seem_to_stand_for_missing_ones_are_named_with_what_makes_them_missing(tmp_path, recwarn, cells, number):
+    frame = pd.DataFrame({"size": cells, "y": np.arange(len(cells)) + 0.5}).dropna()
+    frame.to_csv(path := tmp_path / "a.csv", index=False)
+    for given in (frame, path):
+        kept = load(given, target="y")
+        said = [str(warning.message) for warning in recwarn.list if "may stand for missing ones" in str(warning.message)]
+        assert len(said) == (number is not None)
+        np.testing.assert_array_equal(kept.X[:, 0], frame["size"])
+        recwarn.clear()
+        if number is None:
+            continue
+        assert f"takes them as they are: {number} in 'size'; " in said[0]
+        remedy = said[0].partition("; ")[2].removesuffix(" makes them missing")
+        if given is frame:
+            data = load(eval(remedy, {"frame": frame, "numpy": np}), target="y", missing="drop")
+        else:
+            data = eval(f"load(path, target='y', missing='drop', {remedy})", {"load": load, "path": path})
+        assert data.X[:, 0].tolist() == [cell for cell in frame["size"] if cell != number]
+
+
+def test_a_target_with_a_number_for_missing_ones_is_named(recwarn):
+    load(pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [5.0, -9999.0, 6.0]}), target="y")
+    assert "-9999 in 'y'" in str(recwarn.list[0].message)
+
+
+@pytest.mark.parametrize("name", ["y", "groups", "sample_weight"])
+def test_columns_in_another_order_of_the_index_are_joined_by_place_with_a_warning(recwarn, name):
+    X = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}, index=[3, 5, 7, 9])
+    given = {"y": pd.Series([1.0, 2.0, 3.0, 4.0], X.index), "groups": pd.Series([*"aabb"], X.index)}
+    given["sample_weight"] = given["y"]
+    consensus.partition(X, **given)
+    consensus.partition(X, **given | {name: given[name].reset_index(drop=True)})
+    assert not recwarn.list
+    shuffled = given | {name: given[name][::-1]}
+    found = consensus.partition(X, **shuffled)
+    assert f"{name} has the index of X in another order" in str(recwarn.list[0].message)
+    for remedy in (f"{name}.loc[X.index]", f"{name}.to_numpy()"):
+        assert remedy in str(recwarn.list[0].message)
+        recwarn.clear()
+        other = consensus.partition(X, **given | {name: eval(remedy, {"X": X, name: shuffled[name]})})
+        same = [np.array_equal(getattr(other, part), getattr(found, part)) for part in ("targets", "indices", "weights")]
+        assert all(same) is ("numpy" in remedy)
+        assert not recwarn.list
+        consensus.partition(X, **shuffled)

@@ -73,6 +73,13 @@ def test_moving_agents_meet_where_they_were(tmp_path, kind):
     assert network.union().nnz == 6
 
 
+def test_a_third_coordinate_counts():
+    table = pd.DataFrame({"time": 0, "agent": [*"abc"], "x": [0, 1, 1], "y": 0, "z": [0, 9, 9]})
+    assert edges(topologies.Mobile.from_positions(table, 1), 1) == [{(1, 2)}]
+    flat = topologies.Mobile.from_positions(table, 1, columns=("time", "agent", "x", "y"))
+    assert edges(flat, 1) == [{(0, 1), (0, 2), (1, 2)}]
+
+
 def test_without_cycles_agents_stay_where_they_were_last():
     network = topologies.Mobile.from_positions(PATH[::-1], 5, cyclic=False)
     assert edges(network, 5) == [*MEETINGS[::-1], MEETINGS[0], MEETINGS[0]]
