@@ -126,7 +126,7 @@ def _restore() -> None:
         _Guard.limiter = None
 
 
-_one_thread = _OneThread()
+one_thread = _OneThread()
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
@@ -135,13 +135,18 @@ def one_blas_thread() -> AbstractContextManager[None]:
     May be nested, and entered from several threads; the last to leave restores what the first one found. While another thread
     of the user's is inside its own ``threadpool_limits``, that limit stands.
     """
-    return _one_thread
+    return one_thread
 
 
 def threads() -> int:
     """Return the number of threads that chunks may use here."""
     with one_blas_thread():
         return _Guard.threads
+
+
+def one_chunk(agents: int, bytes_per_agent: int, streamed: int) -> bool:
+    """Return whether :func:`for_chunks` calls its function once, in this thread, where BLAS is held to one thread already."""
+    return agents * bytes_per_agent <= _WORTH_BYTES and CHUNK_BYTES // max(1, bytes_per_agent - streamed) > 1
 
 
 def for_chunks(
@@ -162,10 +167,10 @@ def for_chunks(
     small = agents * bytes_per_agent <= _WORTH_BYTES and agents * operations_per_agent <= _WORTH_OPERATIONS
     if not agents:
         return
-    if small and size > 1 and _one_thread.depth:  # in rounds of a small network: at once
+    if small and size > 1 and one_thread.depth:  # in rounds of a small network: at once
         function(slice(0, agents))
         return
-    with _one_thread:
+    with one_thread:
         if small:
             size, threads = agents if size > 1 else 1, 1
         else:

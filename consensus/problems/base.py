@@ -81,6 +81,7 @@ class BaseProblem(ABC):
     loss: Any = None
     shards: Any = None
     reduction: str | None = None
+    _samples = 0  # of the agents held here, in a gradient of all of them
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class BaseProblem(ABC):
         """
         w = self._stack(w)
         gradient = self._gradient(w) if batch is None else self._batch_gradient(w, batch)
-        self.work.gradients += 1
+        self.work.count(self._samples if batch is None else 0)
         return self._add_share(gradient, w)
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[Float[np.ndarray, " agents"], Float[np.ndarray, "agents P"]]:
@@ -183,7 +184,7 @@ class BaseProblem(ABC):
         """
         w = self._stack(w)
         value, gradient = self._value_and_gradient(w)
-        self.work.gradients += 1
+        self.work.count(self._samples)
         return self._with_share(value, w), self._add_share(gradient, w)
 
     def _with_share(self, value: np.ndarray, w: np.ndarray) -> np.ndarray:

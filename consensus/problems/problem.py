@@ -305,13 +305,11 @@ class Problem(SampleSums):
 
     def _statistics(self, w: np.ndarray) -> np.ndarray:
         """Return the buffers (agents, B) of each agent's samples at its own point."""
-        found = np.empty((self.agents, cast(Any, self.model).buffer_size), self.dtype)
 
-        def noted(x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model) -> None:
+        def noted(w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model) -> None:
             out[0] = cast(Any, model).statistics(w, x)
 
-        self._over(noted, (w, found))
-        return found
+        return self._over(noted, w, (cast(Any, self.model).buffer_size,))
 
     def test_set(self, test: Any) -> TestSet:  # noqa: ANN401  # arrays or frames of any library
         return owned_test(self, test) if isinstance(test, Shards) else held_out(self, test)

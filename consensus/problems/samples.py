@@ -10,10 +10,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from consensus import _checks, kernels
-from consensus._arrays.parallel import CHUNK_BYTES, for_chunks
+from consensus._arrays.parallel import CHUNK_BYTES, for_chunks, one_chunk, one_thread
 from consensus._arrays.rows import combined, empty, pooled, taken
 from consensus._arrays.sparse import SparseRows
 from consensus.data import Shards
@@ -30,7 +29,7 @@ _SIZES = 32  # that are tried, the smallest and the largest ones
 
 
 def by_agent(function: ChunkFunction, model: Model, loss: object, batch: Batch | None) -> ChunkFunction:
-    """Return ``function(x, d, c, *rest)`` for agents one by one, as a function of ``(x, d, c, numbers, *rest)``.
+    """Return ``function(w, x, d, c, out)`` for agents one by one, as a function of ``(w, x, d, c, out, numbers)``.
 
     ``numbers`` (agents,) are those of the agents in the network. Each call gets the keyword ``model``, with the random numbers
     of this agent and the batch's draw, and no padding: what is drawn depends on the shapes of arrays, which must not depend on
@@ -45,7 +44,7 @@ def by_agent(function: ChunkFunction, model: Model, loss: object, batch: Batch |
             "random numbers: take consensus.Minibatches(32).at(problem, round), or call module.eval() first"
         )
 
-    def of_each(x: np.ndarray, d: np.ndarray, c: np.ndarray, numbers: np.ndarray, *rest: object) -> None:
+    def of_each(w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, numbers: np.ndarray) -> None:
         for place, agent in enumerate(numbers.tolist()):
             used = np.flatnonzero(c[place])
             one, end = slice(place, place + 1), used[-1] + 1 if len(used) else 1
@@ -57,12 +56,11 @@ def by_agent(function: ChunkFunction, model: Model, loss: object, batch: Batch |
                 )
             several = normalises or of_batches(loss)
             own = used if several and len(used) < end else slice(0, end)  # samples without weight are no part of a batch
-            others = [part[one] if isinstance(part, np.ndarray) else part for part in rest]
             called: Any = model
             if not plain and (normalises or batch is not None):
                 called = called.normalised() if batch is None else called.drawn(agent, draw or 0)
             samples = (x, d, c) if isinstance(x, list) else (x[one, own], d[one, own], c[one, own])  # a collated one has none
-            function(*samples, *others, model=called)
+            function(w[one], *samples, out[one], model=called)
 
     return of_each
 
@@ -112,7 +110,7 @@ def has_buffers(model: object) -> bool:
 
 
 def pulled_back(
-    x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model, loss: Loss
+    w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model, loss: Loss
 ) -> np.ndarray:
     """Write the gradients of agents with samples (x, d) and weights c into ``out``; return the outputs of the model there."""
     own = getattr(model, "linearize", None)  # enough for a single product with the Jacobian
@@ -123,7 +121,7 @@ def pulled_back(
     return outputs
 
 
-def by_model(x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model, loss: Loss) -> None:
+def by_model(w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model, loss: Loss) -> None:
     """Write the same gradients into ``out``, by the model's own function for them."""
     cast(Any, model).gradient_of(loss)(w, x, d, c, out=out)
 
@@ -131,7 +129,7 @@ def by_model(x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than it takes to distribute them
 _SINGLE = 1 << 16  # samples whose losses a kernel adds up in float32
 _STORED = 128  # numbers in a sparse sample, about
-ChunkFunction: TypeAlias = Callable[..., object]  # of samples and weights, and the same rows of some arrays
+ChunkFunction: TypeAlias = Callable[..., object]  # of w, x, d, c, out: points, samples and their weights, and the result
 Then: TypeAlias = Callable[[slice, np.ndarray], object]  # of rows, and what was written there
 
 
@@ -143,6 +141,10 @@ def weighted_sum(losses: np.ndarray, weights: np.ndarray, out: np.ndarray) -> No
         out[...] = np.multiply(losses, weights).sum(axis=-1, dtype=np.float64)
 
 
+def as_it_is(rows: slice, found: np.ndarray) -> None:
+    """Go on with nothing."""
+
+
 class Way(NamedTuple):
     """Plan of sums over so many samples of each agent; chosen by the largest shard, so that all engines have equal bits."""
 
@@ -152,6 +154,7 @@ class Way(NamedTuple):
     touched: int  # bytes of an agent, and those that need not fit into a cache
     streamed: int
     shared: bool  # whether threads share the chunks
+    whole: bool  # whether all agents held here are one chunk
 
 
 class SampleSums(BaseProblem):
@@ -166,9 +169,8 @@ class SampleSums(BaseProblem):
 
     def _prepare_sums(self, size: int) -> None:
         """Choose how to add, once the attributes above are set; ``size`` is how many numbers a sample's features are."""
-        gradient = self._gradient_of(self.model)
-        self._pulled = gradient is None  # whether gradients are those of its linearization
-        self._fused = gradient if isinstance(gradient, FusedSums) else None
+        self._gradients = self._gradients_by(self.model)
+        self._fused = self._gradients if isinstance(self._gradients, FusedSums) else None
         # The number times w that the regularizer adds to gradients; None if that is not all.
         r = self.regularizer
         self._ridge = r.weight if self.nonconvex is None and type(r) is L2 and type(r.weight) is float else None
@@ -186,21 +188,23 @@ class SampleSums(BaseProblem):
             return self
         problem = copy.copy(self)
         problem.model, problem.cache = own, Cache()
-        problem._pulled = self._gradient_of(own) is None
+        problem._gradients = self._gradients_by(own)
         return problem
 
-    def _gradient_of(self, model: Model) -> Callable[..., None] | None:
-        """Return a model's own function for the gradient with this loss, if it has one."""
+    def _gradients_by(self, model: Model) -> ChunkFunction:
+        """Return the function of a chunk that writes the gradients: a kernel, the model's own, or by its linearization."""
         gradient_of = getattr(model, "gradient_of", None)
-        return gradient_of(self.loss) if gradient_of else None
+        own = gradient_of(self.loss) if gradient_of else None
+        if isinstance(own, FusedSums):
+            return cast(ChunkFunction, own)
+        return functools.partial(pulled_back if own is None else by_model, model=model, loss=self.loss)
 
     def _value(self, w: np.ndarray) -> np.ndarray:
         if prepared := self._prepared():
             return prepared.value(w)
-        values = np.empty(self.agents, self.dtype)
 
         def summed(
-            x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model = self.model
+            w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model = self.model
         ) -> None:
             if self._fused is None:
                 weighted_sum(self.loss.value(model.predict(w, x), d), c, out)
@@ -213,19 +217,12 @@ class SampleSums(BaseProblem):
                     self._fused.value(w, x[:, some], d[:, some], c[:, some], own)
                 out[...] = sums.sum(axis=0, dtype=np.float64)
 
-        self._over(summed, (w, values))
-        return values
-
-    def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
-        if batch is None and self.nonconvex is None and (prepared := self._prepared()):
-            w = self._stack(w)
-            self.work.gradients += 1
-            self.work.samples += self._samples
-            return prepared.gradient(w)
-        return super().gradient(w, batch)
+        return self._over(summed, w, ())
 
     def _gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
-        return self._sum(w, batch)
+        if batch is None and (prepared := self._prepared()):
+            return prepared.gradient(w)
+        return self._over(self._gradients, w, (self.parameters,), batch)
 
     _batch_gradient = _gradient
 
@@ -236,61 +233,46 @@ class SampleSums(BaseProblem):
     def _value_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self._fused is not None:  # a kernel for each
             return super()._value_and_gradient(w)
-        both = np.empty((self.agents, 1 + self.parameters), self.dtype)  # one array, as sums over parts of shards add up one
 
         def summed(
-            x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model = self.model
+            w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model = self.model
         ) -> None:
-            outputs = pulled_back(x, d, c, w, out[:, 1:], model, self.loss)
+            outputs = pulled_back(w, x, d, c, out[:, 1:], model, self.loss)
             weighted_sum(self.loss.value(outputs, d), c, out[:, 0])
 
-        self.work.samples += self._samples
-        self._over(summed, (w, both))
+        both = self._over(summed, w, (1 + self.parameters,))  # one array, as sums over parts of shards add up one
         return both[:, 0], both[:, 1:]
 
     def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         if self._ridge is None:
             return super().average_gradient(w, batch)
         w = self._stack(w)
-        self.work.gradients += 1
+        self.work.count(self._samples if batch is None else 0)
         if batch is None and (prepared := self._prepared()) and prepared.average:
-            self.work.samples += self._samples
             return prepared.average(w)
         if self._fused is not None:
-            return self._sum(w, batch, None, self.network_size, self._ridge)
+            summed = functools.partial(self._gradients, scale=self.network_size, ridge=self._ridge)
+            return self._over(summed, w, (self.parameters,), batch)
         numbers = np.array(self.network_size, self.dtype), np.array(self._ridge, self.dtype)
-        return self._sum(w, batch, lambda rows, g: kernels.combined(g, w[rows], *numbers, out=g))
+
+        def average(rows: slice, gradient: np.ndarray) -> None:
+            kernels.combined(gradient, w[rows], *numbers, out=gradient)
+
+        return self._over(self._gradients, w, (self.parameters,), batch, average)
 
     def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         if self._ridge is None or x.dtype != self.dtype:
             return super().descended(x, alpha, w, batch)
         if self._fused is not None:
             return combined(1, x, -float(alpha), self.average_gradient(w, batch))
-        self.work.gradients += 1
         w = self._stack(w)
+        self.work.count(self._samples if batch is None else 0)
         numbers = np.array(alpha, self.dtype), np.array(self.network_size, self.dtype), np.array(self._ridge, self.dtype)
 
         def descend(rows: slice, gradient: np.ndarray) -> None:
             kernels.descended(x[rows], gradient, w[rows], *numbers, out=gradient)  # number by number, in its place
 
-        return self._sum(w, batch, descend)
-
-    def _sum(
-        self, w: np.ndarray, batch: Batch | None, then: Then | None = None, scale: float = 1.0, ridge: float = 0.0
-    ) -> np.ndarray:
-        """Return the gradients of all samples or of a batch, with which ``then`` goes on in place.
-
-        A kernel multiplies them by ``scale`` and adds ``ridge`` w.
-        """
-        sums, fused = empty(w.shape, self.dtype), self._fused
-        if batch is None:
-            self.work.samples += self._samples
-        if fused is None:
-            way = pulled_back if self._pulled else by_model
-            self._over(functools.partial(way, model=self.model, loss=self.loss), (w, sums), batch, then)
-        else:
-            self._over(lambda x, d, c, w, out: fused(w, x, d, c, out, scale, ridge), (w, sums), batch)
-        return sums
+        return self._over(self._gradients, w, (self.parameters,), batch, descend)
 
     def _prepared(self) -> Prepared | None:
         """Return the functions of w that are a single call of a kernel, made once; None if a sum takes more than that."""
@@ -302,38 +284,47 @@ class SampleSums(BaseProblem):
         return fused.prepared(x, d, self.weights, self.network_size, self._ridge) if few and fused else None
 
     def _over(
-        self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], batch: Batch | None = None, then: Then | None = None
-    ) -> None:
-        """Call ``function(x, d, c, *arrays)`` with the samples (x, d) of some agents, weights c and their rows of ``arrays``.
+        self, function: ChunkFunction, w: np.ndarray, row: tuple[int, ...], batch: Batch | None = None, then: Then = as_it_is
+    ) -> np.ndarray:
+        """Return what ``function(w, x, d, c, out)`` writes to ``out`` (agents, *row), for samples (x, d) with weights c.
 
         All agents have their turn, with all samples or those of a batch, which gives the bits of shards of these samples alone
-        if they are in their order. ``function`` writes to the last array, and ``then(rows, ...)`` goes on with its rows.
+        if they are in their order. ``then(rows, out[rows])`` goes on with a chunk while it is in cache. A block of one chunk is
+        worked here; others are spread over threads, which takes two calls more on the way to each chunk.
         """
-        x, d, c = self.shards.features, self.shards.targets, self.weights
+        x, d, c, out = self.shards.features, self.shards.targets, self.weights, empty((self.agents, *row), self.dtype)
         if batch is not None:
             batch = checked(batch, self.agents, c.shape[1])
             self.work.samples += int(np.count_nonzero(batch.weights))
             c = taken(c, batch.indices) * batch.weights
-        way, given = self._way(c.shape[1]), arrays
+        way, numbers = self._way(c.shape[1]), tuple[np.ndarray, ...]()
         if way.by_agent or (batch is not None and trains_apart(self.model)):
-            function, given = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
+            function, numbers = by_agent(function, self.model, self.loss, batch), (self.rows,)
         elif batch is None and c.shape[1] > way.few:
             passes, way = tuple(parts(c.shape[1], way.few)), self._way(way.few)
             function = of_parts(unpadded(function) if way.alone else function, passes)
         elif way.alone:
             function = unpadded(function)
 
-        def chunk(rows: slice) -> None:
-            if batch is None:
-                function(x[rows], d[rows], c[rows], *map(itemgetter(rows), given))
-            else:
+        def cut(rows: slice) -> tuple[np.ndarray, ...]:
+            xs, ds = x[rows], d[rows]
+            if batch is not None:
                 places = batch.indices[rows]
-                function(taken(x[rows], places), taken(d[rows], places), c[rows], *map(itemgetter(rows), given))
-            if then is not None:
-                then(rows, arrays[-1][rows])
+                xs, ds = taken(xs, places), taken(ds, places)
+            return w[rows], xs, ds, c[rows], out[rows], *map(itemgetter(rows), numbers)
 
-        all_stream = self._fused is not None and batch is None  # kernels need no chunks that fit into a cache
-        for_chunks(chunk, self.agents, way.touched, 0, way.touched if all_stream else way.streamed, way.shared)
+        def chunk(rows: slice) -> None:
+            function(*cut(rows))
+            then(rows, out[rows])
+
+        if way.whole and one_thread.depth:
+            everyone = slice(0, self.agents)
+            function(*cut(everyone))
+            then(everyone, out)
+        else:
+            all_stream = self._fused is not None and batch is None  # kernels need no chunks that fit into a cache
+            for_chunks(chunk, self.agents, way.touched, 0, way.touched if all_stream else way.streamed, way.shared)
+        return out
 
     @property
     def samples_at_once(self) -> int:
@@ -348,16 +339,17 @@ class SampleSums(BaseProblem):
 
     def _found_way(self, count: int) -> Way:
         touched, shared = self.bytes_touched(count), getattr(self.model, "worth_a_thread", None)
-        fills = 2 * count * self._sample_bytes > self._little
+        fills, streamed = 2 * count * self._sample_bytes > self._little, self._agent_bytes
+        if self._agents_per_call > 1 and not fills:
+            streamed = max(streamed, touched - CHUNK_BYTES // self._agents_per_call)
         return Way(
             few=self.samples_at_once,
             by_agent=has_buffers(self.model) or of_batches(self.loss),
             alone=fills and self._fused is None,  # kernels skip padding anyway
             touched=touched,
-            streamed=self._agent_bytes
-            if self._agents_per_call == 1 or fills
-            else max(self._agent_bytes, touched - CHUNK_BYTES // self._agents_per_call),
+            streamed=streamed,
             shared=shared is None or bool(shared(count)),
+            whole=one_chunk(self.agents, touched, streamed),
         )
 
     def bytes_touched(self, samples: int) -> int:
@@ -368,9 +360,9 @@ class SampleSums(BaseProblem):
 def unpadded(function: ChunkFunction) -> ChunkFunction:
     """Return ``function`` without the samples of weight zero at an agent's end, for chunks of one agent."""
 
-    def of_one(x: np.ndarray, d: np.ndarray, c: np.ndarray, *rest: np.ndarray) -> None:
+    def of_one(w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray) -> None:
         used = c.shape[1] if c[0, -1] else c.shape[1] - int(np.argmax(c[0, ::-1] != 0))
-        function(x[:, :used], d[:, :used], c[:, :used], *rest)
+        function(w, x[:, :used], d[:, :used], c[:, :used], out)
 
     return of_one
 
@@ -378,26 +370,26 @@ def unpadded(function: ChunkFunction) -> ChunkFunction:
 def of_parts(function: ChunkFunction, passes: tuple[slice, ...]) -> ChunkFunction:
     """Return a function that adds up ``function`` over some samples after others."""
 
-    def summed(x: np.ndarray, d: np.ndarray, c: np.ndarray, *arrays: np.ndarray) -> None:
-        added_up(function, ((slice(None), x[:, some], d[:, some], c[:, some]) for some in passes), arrays)
+    def summed(w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray) -> None:
+        added_up(function, ((slice(None), x[:, some], d[:, some], c[:, some]) for some in passes), w, out)
 
     return summed
 
 
 def added_up(
-    function: ChunkFunction, passes: Iterable[tuple[slice, Any, np.ndarray, np.ndarray]], arrays: tuple[np.ndarray, ...]
+    function: ChunkFunction,
+    passes: Iterable[tuple[slice, Any, np.ndarray, np.ndarray]],
+    w: np.ndarray,
+    out: np.ndarray,
+    *numbers: np.ndarray,
 ) -> None:
-    """Write the sums of ``function(x, d, c, *given, out)`` over some ``passes``, (rows, x, d, c), into ``out``.
-
-    ``arrays`` are given ones and ``out``.
-    """
-    *given, out = arrays
+    """Write the sums of ``function(w, x, d, c, out, *numbers)`` over some ``passes``, (rows, x, d, c), into ``out``."""
     begun = np.zeros(len(out), bool)
     for rows, x, d, c in passes:
         if begun[rows].all() and not c.any():  # padding
             continue
         part = np.empty_like(out[rows]) if begun[rows].any() else out[rows]
-        function(x, d, c, *(array[rows] for array in given), part)
+        function(w[rows], x, d, c, part, *(array[rows] for array in numbers))
         if begun[rows].any():
             out[rows] += part
         begun[rows] = True

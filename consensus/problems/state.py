@@ -46,6 +46,17 @@ class Work:
     iterations: int = 0
     unfinished: int = 0
 
+    def count(self, samples: int) -> None:
+        """Count a gradient of each agent.
+
+        Parameters
+        ----------
+        samples : int
+            How many samples it took, summed over the agents.
+        """
+        self.gradients += 1
+        self.samples += samples
+
     @property
     def counts(self) -> dict[str, int]:
         """All counts by name, for the history."""

@@ -8,10 +8,21 @@ from typing import Any
 import numpy as np
 
 from consensus._arrays.parallel import for_chunks
+from consensus._arrays.rows import empty
 from consensus.frameworks.torch_loss import TorchLoss
 from consensus.problems.batch import Batch, checked
 from consensus.problems.problem import Problem
-from consensus.problems.samples import ChunkFunction, SampleSums, Then, added_up, by_agent, of_batches, trains_apart, unpadded
+from consensus.problems.samples import (
+    ChunkFunction,
+    SampleSums,
+    Then,
+    added_up,
+    as_it_is,
+    by_agent,
+    of_batches,
+    trains_apart,
+    unpadded,
+)
 from consensus.streaming.lazy_shards import LazyShards
 from topologies import _names
 
@@ -39,17 +50,18 @@ class LazySums(SampleSums):
         return None  # no kernel takes all samples at once
 
     def _over(
-        self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], batch: Batch | None = None, then: Then | None = None
-    ) -> None:
+        self, function: ChunkFunction, w: np.ndarray, row: tuple[int, ...], batch: Batch | None = None, then: Then = as_it_is
+    ) -> np.ndarray:
         if batch is not None:
             self.work.samples += int(np.count_nonzero(batch.weights))
-        given, most, sizes = arrays, self.shards.most, self.shards.sizes
+        arrays: tuple[np.ndarray, ...] = w, (out := empty((self.agents, *row), self.dtype))
+        most, sizes = self.shards.most, self.shards.sizes
         chosen = self._chosen(self._only if batch is None else batch)
         few = min(most, self.samples_at_once) if chosen is None else chosen.indices.shape[1]
         several = chosen is None and most > few  # of the whole network, so that all engines have equal bits
         way, everyone = self._way(few), np.arange(self.agents)
         if of_batches(self.loss) or (batch is not None and trains_apart(self.model)):
-            function, given = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
+            function, arrays = by_agent(function, self.model, self.loss, batch), (*arrays, self.rows)
         elif self.trial is not None and way.alone:
             function = unpadded(function)
 
@@ -63,16 +75,17 @@ class LazySums(SampleSums):
                 yield from self._read(agents, np.broadcast_to(places, c.shape), c)
 
         def chunk(rows: slice) -> None:
-            blocks = tuple(array[rows] for array in given)
+            blocks = [array[rows] for array in arrays]
             if several:
-                added_up(function, passes(everyone[rows]), blocks)
+                added_up(function, passes(everyone[rows]), *blocks)
             else:
                 for some, x, d, c in passes(everyone[rows]):
-                    function(x, d, c, *(block[some] for block in blocks))
-            if then is not None:
-                then(rows, arrays[-1][rows])
+                    own, result, *numbers = (block[some] for block in blocks)
+                    function(own, x, d, c, result, *numbers)
+            then(rows, out[rows])
 
         for_chunks(chunk, self.agents, way.touched, 0, way.streamed, way.shared)
+        return out
 
     def _chosen(self, batch: Batch | None) -> Batch | None:
         """Return a batch that has been checked: its places are samples of the agents."""
