@@ -146,7 +146,7 @@ def threads() -> int:
 
 def one_chunk(agents: int, bytes_per_agent: int, streamed: int) -> bool:
     """Return whether :func:`for_chunks` calls its function once, in this thread, where BLAS is held to one thread already."""
-    return agents * bytes_per_agent <= _WORTH_BYTES and CHUNK_BYTES // max(1, bytes_per_agent - streamed) > 1
+    return 0 < agents * bytes_per_agent <= _WORTH_BYTES and CHUNK_BYTES // max(1, bytes_per_agent - streamed) > 1
 
 
 def for_chunks(

@@ -42,10 +42,11 @@ class Model(Protocol):
     ``widths`` : sequence of int
         How many numbers a sample takes on its way, ``[features, ..., outputs]``. Blocks are cut so that they fit into a core's
         cache, and so that test sets fit into memory; the cheapest way to solve local problems is estimated by it.
-    ``together`` : int
+    ``agents_per_call`` : int
         How many agents with little to do one call should have, at least: where so many take much less than each by itself.
     ``little`` : int
-        How many bytes such an agent touches at most, in a pass there and back; by default ``together`` times those of a cache.
+        How many bytes such an agent touches at most, in a pass there and back; by default ``agents_per_call`` times those of a
+        cache.
     ``worth_a_thread(samples)``
         Whether agents with so many samples are shared out among threads; by default they are, if they are enough together.
     ``output_shape`` : tuple of int

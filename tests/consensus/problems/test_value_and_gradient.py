@@ -5,6 +5,7 @@ import pytest
 
 import consensus
 import topologies
+from consensus._arrays.parallel import one_blas_thread
 from consensus.data import LazyShards
 from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.problems import LazyProblem
@@ -148,6 +149,16 @@ def test_a_row_of_a_jax_function_is_one_pass():
         passes.append(len(calls))
     assert passes[1] == passes[0] > 0
     np.testing.assert_allclose(found[1][0], found[0], rtol=1e-13)
+
+
+def test_a_block_without_agents_asks_the_model_for_nothing():
+    model = Bare()
+    none = problem(model).restrict([])
+    w = np.empty((0, model.parameters))
+    with one_blas_thread():  # as in rounds
+        assert none.gradient(w).shape == none.average_gradient(w).shape == none.descended(w, 0.1, w).shape == w.shape
+        assert none.value(w).shape == (0,)
+    assert model.calls == []
 
 
 # Gradients that a model computes together with the loss, as JAX compiles them.
