@@ -47,6 +47,7 @@ class Framework(Linearized):
     stochastic = False  #: whether it draws random numbers in training, which ``drawn`` repeats
     differs = False  #: whether it is another function in training, by these numbers or otherwise
     apart = False  #: whether it may be: gradients of batches are then ``drawn``'s
+    probabilities = False  #: whether its outputs seem to be probabilities, which losses of logits do not take
     takes_integers = True  #: ``for_samples`` takes their dtype
     _constants_in = "give its constants the dtype of x"  # a remedy
     precision: np.dtype = np.dtype(np.float32)  #: of runs on whole numbers

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from consensus import _checks
 from consensus.frameworks.base import AGENTS_AWAY, Framework
 from consensus.frameworks.jax_compiled import Compiled, Derivatives, Function, PyTree, loaded
+from consensus.frameworks.trial import warn_of_probabilities
 from consensus.models.layout import NamedArray
 from consensus.models.linear import method_of
 from consensus.models.linearization import DEVICE_BYTES
@@ -199,6 +200,7 @@ class JAX(Framework):
         callable or None
             None if the loss has no ``jax_gradient``.
         """
+        warn_of_probabilities(self, loss)
         if type(self) is not JAX or not _has_gradient(loss):
             return None
         return functools.partial(self.pull_back, _slope_of(loss))

@@ -15,6 +15,7 @@ from consensus.frameworks.torch_calls import ModuleCalls, loaded
 from consensus.frameworks.torch_derivatives import Derivatives, slopes
 from consensus.frameworks.torch_device import forms_of, write_gradients
 from consensus.frameworks.torch_draws import runs_python, seeded
+from consensus.frameworks.trial import warn_of_probabilities
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -72,6 +73,7 @@ class ModuleGradients(ModuleCalls):
         callable or None
             None for a module with given buffers, which takes no part in training.
         """
+        warn_of_probabilities(self, loss)
         return None if self._evaluated_by else functools.partial(self._gradient, cast(Differentiable, loss))
 
     def _gradient(

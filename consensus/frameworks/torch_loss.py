@@ -155,7 +155,7 @@ class TorchLoss(Loss):
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         torch, found = _loaded(), scores(outputs)
-        with one_thread(torch), torch.no_grad():
+        with self._domain(found), one_thread(torch), torch.no_grad():
             if self.over == "batch":
                 return self._of_agents(lambda f, d: self._number(f, d).expand(len(f)) / self._shares(f), found, targets)[..., 0]
             f, d = self._tensors(found, targets)
@@ -166,7 +166,7 @@ class TorchLoss(Loss):
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         torch, found = _loaded(), scores(outputs)
-        with one_thread(torch):
+        with self._domain(found), one_thread(torch):
             if self.over == "batch":
                 return self._of_agents(lambda f, d: self._slopes(f, d) * (len(f) / self._shares(f)), found, targets)
             f, d = self._tensors(found, targets)
@@ -293,14 +293,27 @@ class TorchLoss(Loss):
         return True
 
     @contextmanager
+    def _domain(self, outputs: np.ndarray) -> Iterator[None]:
+        """Say on which outputs of the model the function fails, such as logits where it takes probabilities."""
+        try:
+            yield
+        except RuntimeError as error:
+            if self.over == "batch":
+                raise
+            where = f"{outputs.min(initial=np.inf):.3g} to {outputs.max(initial=-np.inf):.3g}"
+            raise ValueError(f"{self} fails on the model's outputs, {where}: {error}") from error
+
+    @contextmanager
     def _failures(self, f: np.ndarray, d: np.ndarray) -> Iterator[None]:
         try:
             yield
         except _Unfit as error:
             raise ValueError(str(error)) from None
         except Exception as error:
-            place = f"outputs {f.shape} and targets {d.shape}"
-            raise ValueError(f"{self} fails on {place}: {type(error).__name__}: {error}") from error
+            place, remedy = f"outputs {f.shape} and targets {d.shape}", ""
+            if not self.labels and (d == np.rint(d)).all() and replace(self, labels=True)._takes(f, d):
+                remedy = "; labels=True gives it whole numbers, which it takes"
+            raise ValueError(f"{self} fails on {place}: {type(error).__name__}: {error}{remedy}") from error
 
     def _check_call(self, f: np.ndarray, d: np.ndarray) -> None:
         """Raise an error if a call fails, draws random numbers, counts on earlier ones, or has a gradient in other tensors."""

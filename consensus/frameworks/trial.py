@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from consensus import _checks
 from consensus.frameworks._torch import GENERATORS_LOCK
+
+if TYPE_CHECKING:
+    from consensus.models.layout import NamedArray
 
 Generators: TypeAlias = dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]  # each has states of its own type
 Result = TypeVar("Result")
@@ -39,7 +43,10 @@ class Triable(Protocol):
     stochastic: bool
     differs: bool
     apart: bool
+    probabilities: bool
 
+    @property
+    def layout(self) -> tuple[NamedArray, ...]: ...
     def _context(self, dtype: np.dtype) -> AbstractContextManager[None]: ...
     def _call(self, w: np.ndarray, x: np.ndarray) -> object: ...
     def _path(self, w: np.ndarray, x: np.ndarray) -> tuple[tuple[int, ...], str]: ...
@@ -111,6 +118,8 @@ def tried(
                 )
         trial.writes(x)
         slopes = trial.backward(x, outputs)
+        trial.reaches(x, outputs)
+        model.probabilities = probabilities(outputs)
         model.differs = model.stochastic
         if modes and not normalises:
             training = _Trial(any_model.in_training(), w)
@@ -121,6 +130,21 @@ def tried(
     if normalises:
         any_model.least = 1 if _takes_one(any_model.normalised(), w, x) else 2
     return outputs.shape[1:], widths
+
+
+def probabilities(outputs: np.ndarray) -> bool:
+    """Return whether outputs (samples, ...) are between 0 and 1, and add up to one if a sample has several."""
+    rows = outputs.reshape(len(outputs), -1)
+    within = np.isfinite(rows).all() and rows.min() >= 0 and rows.max() <= 1 and len(np.unique(rows)) > 1
+    return bool(within and (rows.shape[1] == 1 or np.allclose(rows.sum(axis=1), 1, atol=1e-3)))
+
+
+def warn_of_probabilities(model: Any, loss: object) -> None:  # noqa: ANN401  # of another framework
+    """Warn if a loss of logits gets probabilities."""
+    function = type(getattr(loss, "function", loss)).__name__
+    last = {"CrossEntropy": "softmax", "CrossEntropyLoss": "softmax"}.get(function, "sigmoid")
+    if model.probabilities and function in ("CrossEntropy", "CrossEntropyLoss", "LogisticLoss", "BCEWithLogitsLoss"):
+        _checks.warn(f"outputs of {model} are probabilities, and {loss} takes logits: leave the last {last} out")
 
 
 def check_state(model: object, before: dict[str, str], after: dict[str, str]) -> None:
@@ -192,6 +216,33 @@ class _Trial:
     def backward(self, x: np.ndarray, outputs: np.ndarray) -> object:
         """Pass backwards from outputs like these, and return the product."""
         return self.run(lambda w, x: self.model._backward(w, x, np.ones((len(x), outputs[0].size), outputs.dtype)), x)
+
+    def reaches(self, x: np.ndarray, outputs: np.ndarray) -> None:
+        """Warn of arrays of parameters that outputs depend on, but that no gradient reaches."""
+        u = np.random.default_rng(1).standard_normal((len(x), outputs[0].size)).astype(outputs.dtype)
+        slopes = self.run(lambda w, x: self.model._backward(w, x, u), x)
+        if not isinstance(slopes, np.ndarray):  # of JAX
+            return
+        cut = []
+        for name, start, shape, _ in self.model.layout:
+            part = slice(start, start + math.prod(shape))
+            if not slopes.ravel()[part].any() and all(self._moves(part, way, x, outputs) for way in (1e-3, -1e-3)):
+                cut.append(name)
+        if cut:
+            _checks.warn(
+                f"outputs of {self.model} depend on {', '.join(cut)}, but no gradient reaches them, as inside torch.no_grad() "
+                "or after detach(): solvers take them for parameters that do not matter; requires_grad_(False) makes them "
+                "constants"
+            )
+
+    def _moves(self, part: slice, way: float, x: np.ndarray, outputs: np.ndarray) -> bool:
+        """Return whether outputs change if some parameters do; on one side of a kink they may, which is no dependence."""
+        w = self.w.copy()
+        w[part] *= 1 + way
+        with suppress(Exception), watched(self.generators):
+            found = self.model._call(w, x.copy())
+            return not np.array_equal(np.asarray(found), outputs, equal_nan=True)
+        return False
 
     def settle(self, x: np.ndarray) -> None:
         """Let the model find out how it has to be called, if there are several ways."""

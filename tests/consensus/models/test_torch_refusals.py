@@ -1,5 +1,6 @@
 """Modules of PyTorch that are refused, at once or when they are called."""
 
+import contextlib
 import random
 
 import numpy as np
@@ -153,3 +154,75 @@ def test_what_only_a_call_shows_is_refused_with_the_shards(module, message):
 def test_bad_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+class Cut(nn.Module):
+    """A part that outputs depend on, but no gradient reaches, one that gradients reach, and one that is not used."""
+
+    def __init__(self, how="no_grad"):
+        super().__init__()
+        self.cut, self.last, self.unused, self.how = nn.Linear(4, 3), nn.Linear(3, 1), nn.Linear(4, 3), how
+
+    def forward(self, x):
+        with torch.no_grad() if self.how == "no_grad" else contextlib.nullcontext():
+            x = self.cut(x)
+        return self.last(torch.relu(x.detach() if self.how == "detach" else x))
+
+
+@pytest.mark.parametrize("how", ["no_grad", "detach"])
+def test_parameters_that_no_gradient_reaches_are_named_and_the_remedy_makes_gradients_true(recwarn, how):
+    x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    shards = consensus.partition(x, np.ones(6, np.float32), agents=2)
+    module = Cut(how)
+    consensus.Problem(Torch(module), consensus.SquaredLoss(), shards)
+    (said,) = (str(warning.message) for warning in recwarn.list)
+    assert "depend on cut.weight, cut.bias, but no gradient reaches them" in said
+    recwarn.clear()
+    module.cut.requires_grad_(False)
+    consensus.Problem(Torch(Cut("whole")), consensus.SquaredLoss(), shards)
+    problem = consensus.Problem(Torch(module), consensus.SquaredLoss(), shards)
+    assert not recwarn.list
+    w = problem.model.init(np.random.default_rng(1)).astype(float)
+    step = 1e-2 * np.random.default_rng(2).standard_normal(len(w))
+    change = problem.objective((w + step).astype("f")) - problem.objective((w - step).astype("f"))
+    assert np.isclose(change, 2 * problem.total_gradient(w.astype("f")) @ step, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("last", "loss", "columns", "name"),
+    [
+        (nn.Softmax(-1), consensus.CrossEntropy(), 3, "softmax"),
+        (nn.Softmax(-1), consensus.TorchLoss(nn.CrossEntropyLoss(reduction="sum"), labels=True), 3, "softmax"),
+        (nn.Sigmoid(), consensus.LogisticLoss(), 1, "sigmoid"),
+        (nn.Sigmoid(), consensus.TorchLoss(nn.BCEWithLogitsLoss(reduction="sum")), 1, "sigmoid"),
+        (nn.Sigmoid(), consensus.TorchLoss(nn.BCELoss(reduction="sum")), 1, None),
+        (nn.Sigmoid(), consensus.SquaredLoss(), 1, None),
+        (nn.LogSoftmax(-1), consensus.CrossEntropy(), 3, None),
+        (nn.ReLU(), consensus.CrossEntropy(), 3, None),
+        (nn.Sigmoid(), consensus.CrossEntropy(), 3, None),
+        (nn.Identity(), consensus.LogisticLoss(), 1, None),
+    ],
+)
+def test_probabilities_given_to_a_loss_of_logits_are_said(recwarn, last, loss, columns, name):
+    x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    shards = consensus.partition(x, np.arange(6) % 2, agents=2)
+    consensus.Problem(Torch(nn.Sequential(nn.Linear(4, columns), last)), loss, shards)
+    said = {str(warning.message) for warning in recwarn.list}
+    assert [text.partition("takes logits: ")[2] for text in said] == ([f"leave the last {name} out"] if name else [])
+
+
+def test_a_loss_of_probabilities_says_which_outputs_it_got():
+    x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    shards = consensus.partition(x, np.arange(6) % 2, agents=2)
+    problem = consensus.Problem(Torch(nn.Linear(4, 1)), consensus.TorchLoss(nn.BCELoss(reduction="sum")), shards)
+    for call in (problem.gradient, problem.objective):
+        with pytest.raises(ValueError, match=r"fails on the model's outputs, 7 to 7: all elements of input should be"):
+            call(np.tile([0, 0, 0, 0, 7.0], (2, 1) if call == problem.gradient else 1))
+
+
+def test_labels_as_pytorch_takes_them_are_the_remedy():
+    x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    shards, function = consensus.partition(x, np.arange(6) % 3, agents=2), nn.CrossEntropyLoss(reduction="sum")
+    with pytest.raises(ValueError, match=r"fails on outputs .*; labels=True gives it whole numbers, which it takes"):
+        consensus.Problem(Torch(nn.Linear(4, 3)), consensus.TorchLoss(function), shards)
+    consensus.Problem(Torch(nn.Linear(4, 3)), consensus.TorchLoss(function, labels=True), shards)
