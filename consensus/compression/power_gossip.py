@@ -112,7 +112,9 @@ class PowerGossip(RememberingWrapper):
         return max(super().width(problem), self.vectors * self.most * (self._directions + problem.parameters))
 
     def memory(self, problem: BaseProblem, w: np.ndarray) -> np.ndarray:
-        return np.zeros((len(w), self.vectors, self.most, self._directions), w.dtype)  # directions; zero if there are none yet
+        return np.zeros_like(
+            w, shape=(len(w), self.vectors, self.most, self._directions)
+        )  # directions; zero if there are none yet
 
     @property
     def _directions(self) -> int:

@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 import networkx as nx
 import numpy as np
@@ -100,7 +100,7 @@ class RelaySGD(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> RelaySGDState:
         if self.degree is None:
             raise TypeError("the tree is not known yet: solver.prepared(problem, network) is the solver that knows it")
-        nothing = np.zeros((len(w), self.degree, w.shape[1] + 1), w.dtype)
+        nothing = np.zeros_like(w, shape=(len(w), self.degree, w.shape[1] + 1))
         return RelaySGDState(0, w, w, nothing, nothing)
 
     def step(self, problem: BaseProblem, network: Network, state: RelaySGDState) -> RelaySGDState:
@@ -114,7 +114,7 @@ class RelaySGD(Solver):
             arc = messages.receivers, _places(messages.receivers)
             arrived[arc] = messages.rows[messages.sources] - sent[arc]
             gone[arc] = messages.own[messages.receivers] - received[arc]
-            return np.asarray(arrived.sum(axis=1))
+            return cast(np.ndarray, arrived.sum(axis=1))
 
         (relayed,) = network.aggregate(n, relay, total)
         size = problem.network_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -10,16 +11,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import scipy.sparse as sp
 
+from consensus.communication.flooding import Flooding
 from consensus.communication.messages import Messages
 from consensus.communication.packed import Packed
 from consensus.compression.base import Compressor
-from consensus.device.rows import DeviceRows
+from consensus.device.rows import DeviceRows, _indices
 from consensus.engines.stacked import StackedNetwork
 from consensus.frameworks.torch_calls import loaded
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from consensus.communication.plans import Plan
     from topologies.schedules import ScheduleLike
 
 _DENSE = 256  # agents up to which a full matrix takes less time than a sparse one
@@ -54,8 +57,6 @@ class DeviceNetwork(StackedNetwork):
         beside: int = 0,
         rule: Callable[[Messages], np.ndarray] | None = None,
     ) -> tuple[np.ndarray, ...]:
-        if rule is not None:
-            raise TypeError("neighbours get weighted sums of rows on a device, and no other rule")
         plans = [self._plans.at(round, kind) for kind in kinds]
         rows, numbers = [], beside
         for block, kind in zip(blocks, kinds * len(blocks) if len(kinds) == 1 else kinds, strict=True):
@@ -70,12 +71,35 @@ class DeviceNetwork(StackedNetwork):
                 rows.append(self._there(self._received(plans[0], sent, cast(Packed, block))))
         self._count_exchange(plans[0], numbers)
         plans = plans * len(rows) if len(plans) == 1 else plans
-        mixed = [DeviceRows(_times(plan.extra, part)) for plan, part in zip(plans, rows, strict=True)]
+        if rule is None:
+            mixed = [DeviceRows(_times(plan.extra, part)) for plan, part in zip(plans, rows, strict=True)]
+        else:
+            mixed = [_ruled(rule, plan, self.rows, DeviceRows(part)) for plan, part in zip(plans, rows, strict=True)]
         return cast("tuple[np.ndarray, ...]", tuple(mixed))
 
     def _there(self, array: np.ndarray) -> Tensor:
         found: Tensor = loaded().from_numpy(np.array(array, self.dtype)).to(self._device)
         return found
+
+    @functools.cached_property
+    def flooding(self) -> Flooding:
+        return DeviceFlooding(self)
+
+
+class DeviceFlooding(Flooding):
+    """Minima of the agents' numbers, of which the host gets a copy: what is decided by them is decided there."""
+
+    def _minimum(self, values: np.ndarray) -> float:
+        return super()._minimum(values.host() if isinstance(values, DeviceRows) else values)
+
+
+class DeviceMessages(Messages):
+    """Messages whose rows are on a device; the host has their agents and weights."""
+
+    def total(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        terms: DeviceRows = values * weights[:, None]
+        sums = terms.tensor.new_zeros((len(self.own), *terms.shape[1:]))
+        return cast(np.ndarray, DeviceRows(sums.index_add_(0, _indices(self.receivers, sums), terms.tensor)))
 
 
 class OnHost(Compressor):
@@ -99,6 +123,10 @@ def packing_on_host(solver: Any) -> Any:  # noqa: ANN401  # any solver, whose co
     if hasattr(solver, "solver") and (inner := packing_on_host(solver.solver)) is not solver.solver:
         changed["solver"] = inner
     return dataclasses.replace(solver, **changed) if changed else solver
+
+
+def _ruled(rule: Callable[[Messages], Any], plan: Plan, agents: slice, rows: Any) -> DeviceRows:  # noqa: ANN401
+    return cast(DeviceRows, rule(DeviceMessages.of(plan, agents, rows, rows)).reshape(rows.shape))
 
 
 def _times(matrix: Tensor, rows: Tensor) -> Tensor:

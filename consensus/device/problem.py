@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -91,6 +91,40 @@ class DeviceProblem:
         problem = self._problem
         return cast(DeviceRows, problem._with_share(value, w)), cast(DeviceRows, problem._add_share(gradient, w))
 
+    def value(self, w: DeviceRows) -> DeviceRows:
+        """Return the costs g_i(w_i): see :meth:`consensus.Problem.value`."""
+        problem, x, d, c = self._problem, self._features, self._targets, self._weights
+        found, leaves = c.new_zeros(len(c)), self._leaves(w.tensor)
+        with loaded().no_grad():
+            for part in even_parts(c.shape[1], problem.micro_batch or self._largest[0]):
+                f = self._forward(leaves, x[:, part]).reshape(*c[:, part].shape, -1)
+                found += (self._forms.value(f, d[:, part]) * c[:, part]).sum(dim=1)
+        return cast(DeviceRows, problem._with_share(DeviceRows(found), w))
+
+    def changes(
+        self, w: DeviceRows, places: np.ndarray, old: np.ndarray, weights: np.ndarray, linear: bool
+    ) -> tuple[DeviceRows, DeviceRows]:
+        """Return the samples' gradients, and sums of their changes, as ``changes`` of ``variance_reduced.sample_gradients``."""
+        torch, (agents, count) = loaded(), places.shape
+        there = torch.from_numpy(places.astype(np.int64)).to(self._weights.device)
+        x, d = self._features[self._agents, there], self._targets[self._agents, there]
+        if not linear:  # every sample counts as an agent of its own
+            leaves = self._leaves(w.tensor.repeat_interleave(count, dim=0))
+            alone = x.flatten(0, 1)[:, None], d.flatten(0, 1)[:, None], self._weights.new_ones(agents * count, 1)
+            slopes = self._pass(self._forward, leaves, *alone, values=False)
+            new = DeviceRows(_flat(slopes, agents * count).reshape(agents, count, -1))
+            return new, weights @ (new - old)
+        leaves = self._leaves(w.tensor)
+        outputs = self._forward(leaves, x)
+        new = DeviceRows(self._forms.slope(outputs.detach().reshape(agents, count, -1), d))
+        moved = weights[..., None] * (new - old)[:, None]
+        u = moved.tensor.movedim(1, 0).reshape(-1, *outputs.shape)
+        sums = [torch.autograd.grad(outputs, leaves, one, retain_graph=True, materialize_grads=True) for one in u]
+        return new, DeviceRows(torch.stack([_flat(slopes, agents) for slopes in sums], dim=1))
+
+    def _leaves(self, rows: Tensor) -> list[Tensor]:
+        return [rows[:, start:end].reshape(len(rows), *shape).requires_grad_() for start, end, shape in self._spans]
+
     def _sums(self, w: DeviceRows, batch: Batch | None, values: bool) -> list[DeviceRows]:
         """Return the gradients of sums over samples, and maybe the sums.
 
@@ -111,16 +145,15 @@ class DeviceProblem:
             x, d, c = x[self._agents, places], d[self._agents, places], c[self._agents, places] * counted
             most = c.shape[1]
             self._largest[0] = max(self._largest[0], most)
-        leaves = [w.tensor[:, start:end].reshape(len(w), *shape).requires_grad_() for start, end, shape in self._spans]
+        leaves = self._leaves(w.tensor)
         if has_buffers(problem.model) or (batch is not None and trains_apart(problem.model)):
             found = self._in_turn(leaves, x, d, c, batch, values)
         else:
-            found, passes = [], -(-c.shape[1] // most)
-            for part in parts(c.shape[1], -(-c.shape[1] // passes)):  # of one size
+            found = []
+            for part in even_parts(c.shape[1], most):
                 more = self._pass(self._forward, leaves, x[:, part], d[:, part], c[:, part], values)
                 found = [a + b for a, b in zip(found, more, strict=True)] if found else more
-        slopes = [slope.reshape(len(w), -1) for slope in found[: len(leaves)]]
-        return [DeviceRows(torch.cat(slopes, dim=1)), *map(DeviceRows, found[len(leaves) :])]
+        return [DeviceRows(_flat(found[: len(leaves)], len(w))), *map(DeviceRows, found[len(leaves) :])]
 
     def _in_turn(
         self, leaves: list[Tensor], x: Tensor, d: Tensor, c: Tensor, batch: Batch | None, values: bool
@@ -156,6 +189,17 @@ class DeviceProblem:
     def descended(self, x: DeviceRows, alpha: float, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
         """Return ``x - alpha average_gradient(w, batch)``."""
         return cast(DeviceRows, x - float(alpha) * self.average_gradient(w, batch))
+
+
+def even_parts(samples: int, most: int) -> Iterator[slice]:
+    """Yield slices of at most so many samples, all of one size but the last."""
+    return parts(samples, -(-samples // -(-samples // most)))
+
+
+def _flat(arrays: Sequence[Tensor], agents: int) -> Tensor:
+    """Return arrays (agents, ...) as rows (agents, P)."""
+    rows: Tensor = loaded().cat([array.reshape(agents, -1) for array in arrays], dim=1)
+    return rows
 
 
 def _forms(loss: Any) -> Forms | None:  # noqa: ANN401  # any loss

@@ -93,6 +93,10 @@ class DeviceRows(NDArrayOperatorsMixin):
     def copy(self) -> DeviceRows:
         return DeviceRows(self.tensor.clone())
 
+    def tolist(self) -> list[Any]:
+        found: list[Any] = self.tensor.tolist()
+        return found
+
     def astype(self, dtype: Values, copy: bool = True) -> DeviceRows:
         kind = getattr(loaded(), np.dtype(dtype).name)
         return DeviceRows(self.tensor.to(kind, copy=copy))
@@ -161,7 +165,7 @@ def _tensor(value: Values, like: Tensor) -> Values:
     if isinstance(value, DeviceRows):
         return value.tensor
     if isinstance(value, np.ndarray | np.generic):
-        kind = like.dtype if value.dtype.kind == "f" else None
+        kind = like.dtype if value.dtype.kind == "f" and like.is_floating_point() else None
         return loaded().tensor(value, dtype=kind, device=like.device) if value.ndim else value.item()
     return value
 
@@ -265,6 +269,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     ),
     "take": lambda a, places, axis: DeviceRows(a.tensor.index_select(axis, _indices(places, a.tensor))),
     "repeat": lambda a, counts, axis: DeviceRows(a.tensor.repeat_interleave(_indices(counts, a.tensor), dim=axis)),
+    "broadcast_to": lambda a, shape: DeviceRows(a.tensor.expand(*shape)),
+    "argwhere": lambda a: DeviceRows(a.tensor.nonzero()),
+    "count_nonzero": lambda a: DeviceRows(a.tensor.count_nonzero()),
+    "qr": lambda a: tuple(map(DeviceRows, loaded().linalg.qr(a.tensor))),
     "copy": lambda a, **_: a.copy(),
     "reshape": lambda a, shape, **_: a.reshape(shape),
     "ravel": lambda a, **_: a.ravel(),

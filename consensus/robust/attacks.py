@@ -5,6 +5,7 @@ that send to it, as in the code of He, Karimireddy and Jaggi, but no row of an h
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class SignFlip:
     """
 
     def __call__(self, messages: Messages, byzantine: np.ndarray) -> np.ndarray:
-        return np.asarray(-messages.rows[messages.sources[byzantine]])
+        return cast(np.ndarray, -messages.rows[messages.sources[byzantine]])
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class ALIE:
 
     def __call__(self, messages: Messages, byzantine: np.ndarray) -> np.ndarray:
         mean, deviation = _moments(messages, byzantine)
-        return np.asarray((mean - self.z * deviation)[messages.receivers[byzantine]])
+        return cast(np.ndarray, (mean - self.z * deviation)[messages.receivers[byzantine]])
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class IPM:
 
     def __call__(self, messages: Messages, byzantine: np.ndarray) -> np.ndarray:
         mean, _ = _moments(messages, byzantine)
-        return np.asarray(-self.epsilon * mean[messages.receivers[byzantine]])
+        return cast(np.ndarray, -self.epsilon * mean[messages.receivers[byzantine]])
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Dissensus:
         honest = messages.total(messages.differences(), np.where(byzantine, 0, messages.weights))
         weights = np.bincount(messages.receivers, np.where(byzantine, messages.weights, 0), minlength=len(messages.own))
         receivers = messages.receivers[byzantine]
-        return np.asarray(messages.own[receivers] - self.epsilon * honest[receivers] / weights[receivers, None])
+        return cast(np.ndarray, messages.own[receivers] - self.epsilon * honest[receivers] / weights[receivers, None])
 
 
 def _moments(messages: Messages, byzantine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -188,6 +188,7 @@ class Differences(NamedTuple):
         """Return the differences of a block's messages."""
         differences = messages.differences()
         distances = np.linalg.norm(differences, axis=1)
+        distances = distances.host() if hasattr(distances, "host") else distances  # a number of each message decides there
         strange = ~np.isfinite(distances)
         differences[strange], distances[strange] = 0, np.inf
         receivers, arcs = messages.receivers, np.arange(len(distances))
@@ -205,4 +206,4 @@ def clipped(messages: Messages, relative: Differences, levels: np.ndarray) -> np
     """Return ``x_i + sum_j W_ij min(1, t_i / |x_j - x_i|) (x_j - x_i)``, shape (agents, P), for levels t (agents,)."""
     level = levels[messages.receivers]
     kept = np.divide(level, relative.distances, out=np.ones(len(level)), where=~(relative.distances <= level))
-    return np.asarray(messages.own + messages.total(relative.differences, messages.weights * kept))
+    return cast(np.ndarray, messages.own + messages.total(relative.differences, messages.weights * kept))

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from consensus import _checks
 from consensus._arrays.streams import stream
@@ -74,11 +73,11 @@ class Bucketing(PreAggregation):
         bucket = np.cumsum(place % self.size == 0) - 1
         weights = np.bincount(bucket, messages.weights[order], minlength=len(starts)).astype(messages.weights.dtype)
         shares = (messages.weights[order] / weights[bucket]).astype(messages.rows.dtype, copy=False)
-        ends, shape = np.append(starts, len(order)), (len(starts), len(messages.rows))
+        buckets = messages._replace(own=starts, receivers=bucket)  # each adds its messages
         return messages._replace(
             receivers=receivers[starts],
             senders=messages.senders[order][starts],  # one of each bucket
             weights=weights,
-            rows=sp.csr_array((shares, messages.sources[order], ends), shape=shape) @ messages.rows,
+            rows=buckets.total(messages.rows[messages.sources[order]], shares),
             sources=np.arange(len(starts)),
         )

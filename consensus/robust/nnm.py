@@ -38,7 +38,7 @@ class NNM(PreAggregation):
 
     def __call__(self, messages: Messages, byzantine_weight: float, agents: np.ndarray, round: int) -> Messages:
         received, around = len(messages.weights), _Around(messages)
-        rows = np.empty((received, messages.own.shape[1]), messages.own.dtype)
+        rows = np.empty_like(messages.own, shape=(received, messages.own.shape[1]))
 
         def chunk(arcs: slice) -> None:
             rows[arcs] = nearest(around.messages(arcs), byzantine_weight)
@@ -66,7 +66,7 @@ class _Around:
         others = self.first[arcs][centres] + place
         itself = others == np.arange(len(received.receivers))[arcs][centres]  # replaced by the receiver's own row
         receiver = receivers[centres]
-        return Messages(
+        return received._replace(
             own=received.rows[received.sources[arcs]],
             own_weights=received.weights[arcs],
             receivers=centres,

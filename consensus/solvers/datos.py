@@ -115,10 +115,10 @@ def _backtrack(
         slope, most = np.vecdot(gradient, p), 0.45 / steps * np.vecdot(p, p)
         rise = agents * problem.value(w + p) - value - slope
         unclear = most <= rounding * (size + np.abs(slope))
-        tries += open_
+        tries = tries + open_
         steps = np.where(unclear & open_, np.minimum(steps, alpha), steps)
-        open_ &= ~(unclear | (rise <= most))  # what is no number is too far
-        open_ &= steps > least
+        open_ = open_ & ~(unclear | (rise <= most))  # what is no number is too far
+        open_ = open_ & (steps > least)
         steps = np.where(open_, steps / 2, steps)
     return steps, tries
 

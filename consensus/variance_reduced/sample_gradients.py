@@ -31,6 +31,8 @@ def changes(
     ``old`` (agents, samples, numbers) is that of the earlier gradients. There is a sum for each k: ``weights`` are (agents,
     sums, samples), the sums (agents, sums, P).
     """
+    if own := getattr(problem, "changes", None):  # on a device
+        return cast("tuple[np.ndarray, np.ndarray]", own(w, places, old, weights, _linear(problem)))
     if _linear(problem):
         x, targets = taken(problem.shards.features, places), taken(problem.shards.targets, places)
         outputs, linearization = linearize(problem.model, w, x)
