@@ -13,7 +13,7 @@ import numpy as np
 
 from consensus.communication.states import flatten, rebuild
 from consensus.device.network import DeviceNetwork, packing_on_host
-from consensus.device.problem import DeviceProblem, Observed
+from consensus.device.problem import DeviceFunctions, DeviceProblem, Observed, OnDevice
 from consensus.device.rows import DeviceRows
 from consensus.engines.base import Engine, S
 from consensus.engines.protocols import Problem, Solver, State
@@ -23,6 +23,7 @@ from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device
 from consensus.observe import Gathered, Observer
 from consensus.observe.gather import Whole
+from consensus.problems.functions import FunctionProblem
 from consensus.solvers import NIDS, AdaptiveNEXT, Auto, AutoGT, check_needs
 from consensus.solvers.auto import chosen
 from topologies.schedules import ScheduleLike
@@ -95,7 +96,7 @@ class Device(Engine):
         problem = problem.restrict(slice(0, problem.agents))  # its own count of work
         method = packing_on_host(solver)
         with self._memory("before the first round"):
-            there = DeviceProblem(problem, self.device)
+            there = (DeviceFunctions if type(problem) is FunctionProblem else DeviceProblem)(problem, self.device)
             network = DeviceNetwork(schedule, problem.dtype, self.device)
             self._try(there, network, method, begin)
         observer.attach(cast(Problem, Observed(there)), Whole())
@@ -147,13 +148,15 @@ class Device(Engine):
                 f"fewer agents, or engine='stacked' ({str(error).partition('. ')[0]})"
             ) from error
 
-    def _try(self, there: DeviceProblem, network: DeviceNetwork, solver: Any, begin: Begin) -> None:  # noqa: ANN401
+    def _try(self, there: OnDevice, network: DeviceNetwork, solver: Any, begin: Begin) -> None:  # noqa: ANN401
         """Raise ``TypeError`` if a first round of the solver asks for what a device does not have."""
         own, trial = there.apart(), DeviceNetwork(network.schedule, network.dtype, self.device)
         try:
             state = solver.init(own, self._there(begin.numbers["w"]))
             state = solver.step(own, trial, state)
             fits = isinstance(state.w, DeviceRows)
+            if isinstance(own, DeviceFunctions):
+                own.value(state.w)  # of which rows are
         except (DivergenceError, loaded().cuda.OutOfMemoryError):
             raise
         except Exception as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -27,7 +28,72 @@ Forward = Callable[
 ]  # of the model's arrays (agents, ...) and samples (agents, samples, ...)
 
 
-class DeviceProblem:
+class OnDevice(ABC):
+    """A problem whose gradients are computed on a device; all else is the problem's."""
+
+    def __init__(self, problem: Any, device: str) -> None:  # noqa: ANN401  # what a user solves
+        self._problem, self.device = problem, device
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._problem, name)
+
+    def apart(self) -> Self:
+        """Return the same problem, with a count of work of its own."""
+        other = copy.copy(self)
+        other._problem = self._problem.restrict(slice(0, self._problem.agents))
+        return other
+
+    @abstractmethod
+    def gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
+        """Return the gradients grad g_i(w_i): see :meth:`consensus.Problem.gradient`."""
+
+    @abstractmethod
+    def value_and_gradient(self, w: DeviceRows) -> tuple[DeviceRows, DeviceRows]:
+        """Return the costs g_i(w_i) and their gradients: see :meth:`consensus.Problem.value_and_gradient`."""
+
+    def average_gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
+        """Return the gradients of the average form: see :meth:`consensus.Problem.average_gradient`."""
+        return cast(DeviceRows, self._problem._averaged(self.gradient(w, batch), w))
+
+    def descended(self, x: DeviceRows, alpha: float, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
+        """Return ``x - alpha average_gradient(w, batch)``."""
+        return cast(DeviceRows, x - float(alpha) * self.average_gradient(w, batch))
+
+
+class DeviceFunctions(OnDevice):
+    """A problem of the user's functions, which get arrays of a device that functions of NumPy take."""
+
+    def gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
+        if batch is not None:
+            self._problem._batch_gradient(w, batch)  # it says that there are no samples
+        self._problem.work.gradients += 1
+        return cast(DeviceRows, self._problem._add_share(self._called("gradient", w, w.shape), w))
+
+    def value(self, w: DeviceRows) -> DeviceRows:
+        """Return the costs g_i(w_i): see :meth:`consensus.Problem.value`."""
+        return cast(DeviceRows, self._problem._with_share(self._called("value", w, w.shape[:1]), w))
+
+    def value_and_gradient(self, w: DeviceRows) -> tuple[DeviceRows, DeviceRows]:
+        return self.value(w), self.gradient(w)
+
+    def _called(self, name: str, w: DeviceRows, shape: tuple[int, ...]) -> DeviceRows:
+        function, by_rows = self._problem._functions[name]
+        try:
+            found = function(w.copy(), **({"rows": self._problem.rows.copy()} if by_rows else {}))
+        except TypeError as error:
+            raise TypeError(f"{name} of Problem.from_functions: {error}") from error
+        if not isinstance(found, DeviceRows):
+            raise TypeError(
+                f"{name} of Problem.from_functions returned {type(found).__name__}, no array that it computed from w"
+            )
+        if found.shape != shape:
+            raise ValueError(f"{name} must return shape {shape} for w of shape {w.shape}; got {found.shape}")
+        return found.copy()  # callers work in place
+
+
+class DeviceProblem(OnDevice):
     """A :class:`consensus.Problem` whose gradients are computed on a device, all agents at once; all else is the problem's.
 
     Parameters
@@ -46,12 +112,13 @@ class DeviceProblem:
     """
 
     def __init__(self, problem: Any, device: str) -> None:  # noqa: ANN401  # what a user solves
-        self._problem = problem
+        super().__init__(problem, device)
         torch, model = loaded(), getattr(problem, "model", None)
         shards: Any = getattr(problem, "shards", None)
         if model is None or type(getattr(shards, "features", None)) is not np.ndarray:
             raise TypeError(
-                f"Device takes problems with a model and samples in arrays; got {problem}: engine='stacked' takes it"
+                f"Device takes problems of functions, or with a model and samples in arrays; got {problem}: engine='stacked' "
+                "takes it"
             )
         forms = _forms(problem.loss)
         if forms is None:
@@ -68,17 +135,6 @@ class DeviceProblem:
         self._agents = torch.arange(problem.agents, device=device)[:, None]
         kept = getattr(model, "_kept", 2 * sum(model.widths[1:]))  # numbers of a sample
         self._largest = [fitting(problem.agents * kept, problem.dtype, device)]  # or the run's batches; copies share it
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self._problem, name)
-
-    def apart(self) -> DeviceProblem:
-        """Return the same problem, with a count of work of its own."""
-        other = copy.copy(self)
-        other._problem = self._problem.restrict(slice(0, self._problem.agents))
-        return other
 
     def gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
         """Return the gradients grad g_i(w_i): see :meth:`consensus.Problem.gradient`."""
@@ -147,7 +203,7 @@ class DeviceProblem:
             self._largest[0] = max(self._largest[0], most)
         leaves = self._leaves(w.tensor)
         if has_buffers(problem.model) or (batch is not None and trains_apart(problem.model)):
-            found = self._in_turn(leaves, x, d, c, batch, values)
+            found = self._in_turn(w.tensor, x, d, c, batch, values)
         else:
             found = []
             for part in even_parts(c.shape[1], most):
@@ -155,15 +211,13 @@ class DeviceProblem:
                 found = [a + b for a, b in zip(found, more, strict=True)] if found else more
         return [DeviceRows(_flat(found[: len(leaves)], len(w))), *map(DeviceRows, found[len(leaves) :])]
 
-    def _in_turn(
-        self, leaves: list[Tensor], x: Tensor, d: Tensor, c: Tensor, batch: Batch | None, values: bool
-    ) -> list[Tensor]:
+    def _in_turn(self, rows: Tensor, x: Tensor, d: Tensor, c: Tensor, batch: Batch | None, values: bool) -> list[Tensor]:
         """Return the same as :meth:`_pass`, of one agent after the other, by its own random numbers and its samples alone."""
         torch, problem = loaded(), self._problem
         found: list[list[Tensor]] = []
 
-        def of_one(x: Tensor, d: Tensor, c: np.ndarray, place: np.ndarray, model: Torch) -> None:
-            function, own = model._function(leaves[0].dtype), [leaf[place] for leaf in leaves]
+        def of_one(row: Tensor, x: Tensor, d: Tensor, c: np.ndarray, _: Tensor, model: Torch) -> None:
+            function, own = model._function(row.dtype), self._leaves(row)
 
             def forward(leaves: list[Tensor], x: Tensor) -> Tensor:
                 return function([leaf[0] for leaf in leaves], x[0])
@@ -171,7 +225,7 @@ class DeviceProblem:
             with model._context(problem.dtype):
                 found.append(self._pass(forward, own, x, d, torch.from_numpy(c).to(x.device), values))
 
-        by_agent(of_one, problem.model, problem.loss, batch)(x, d, c.cpu().numpy(), problem.rows, np.arange(len(c)))
+        by_agent(of_one, problem.model, problem.loss, batch)(rows, x, d, c.cpu().numpy(), rows, problem.rows)
         return [torch.cat(of_agents) for of_agents in zip(*found, strict=True)]
 
     def _pass(self, forward: Forward, leaves: list[Tensor], x: Tensor, d: Tensor, c: Tensor, values: bool) -> list[Tensor]:
@@ -181,14 +235,6 @@ class DeviceProblem:
         u = self._forms.slope(f, d) * c[..., None]
         slopes = loaded().autograd.grad(outputs, leaves, u.reshape(outputs.shape), materialize_grads=True)
         return [*slopes, (self._forms.value(f, d) * c).sum(dim=1)] if values else list(slopes)
-
-    def average_gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
-        """Return the gradients of the average form: see :meth:`consensus.Problem.average_gradient`."""
-        return cast(DeviceRows, self._problem._averaged(self.gradient(w, batch), w))
-
-    def descended(self, x: DeviceRows, alpha: float, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
-        """Return ``x - alpha average_gradient(w, batch)``."""
-        return cast(DeviceRows, x - float(alpha) * self.average_gradient(w, batch))
 
 
 def even_parts(samples: int, most: int) -> Iterator[slice]:
@@ -245,7 +291,7 @@ _ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 class Observed:
     """The problem as an observer measures it: points of the host, whose costs and gradients are computed on the device."""
 
-    def __init__(self, there: DeviceProblem) -> None:
+    def __init__(self, there: OnDevice) -> None:
         self._there = there.apart()  # what is measured is no work of the run
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
@@ -259,6 +305,6 @@ class Observed:
     def value_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the costs g_i(w_i) and their gradients, as :meth:`consensus.Problem.value_and_gradient` does."""
         torch, same = loaded(), w.strides[0] == 0  # one point of all agents
-        point = torch.from_numpy(w[:1].copy() if same else np.ascontiguousarray(w)).to(self._there._weights.device)
+        point = torch.from_numpy(w[:1].copy() if same else np.ascontiguousarray(w)).to(self._there.device)
         value, gradient = self._there.value_and_gradient(DeviceRows(point.expand(w.shape)))
         return value.host(), gradient.host()

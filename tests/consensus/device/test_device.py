@@ -318,15 +318,24 @@ def test_a_device_without_memory_is_named_and_nothing_recorded_is_lost(call, mon
 
 
 def test_what_has_no_form_there_is_refused_before_any_round():
-    functions = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=AGENTS, parameters=1)
+    functions, agents = consensus.Problem.from_functions, {"agents": AGENTS, "parameters": 1}
+    nothing, sorts = (
+        functions(lambda w: w[:, 0], lambda w: np.zeros((AGENTS, 1)), **agents),
+        functions(np.sum, np.sort, **agents),
+    )
+    costs = functions(lambda w: np.median(w, axis=1), lambda w: w * 0, **agents)
+    mixed = consensus.Problem.from_agents([consensus.Problem.from_functions(lambda w: w[:, 0], lambda w: w, 1, 1)] * AGENTS)
     times = np.column_stack([np.abs(NUMBERS[:, 0]), NUMBERS[:, 1] > 0])
     rows = [
+        (mixed, DGD(0.1), TypeError, r"takes problems of functions, or with a model and samples in arrays; got .* takes it"),
         (
-            functions,
+            nothing,
             DGD(0.1),
             TypeError,
-            r"takes problems with a model and samples in arrays; got .*: engine='stacked' takes it",
+            r"gradient of Problem.from_functions returned ndarray, no array that it computed from w",
         ),
+        (sorts, DGD(0.1), TypeError, r"gradient of Problem.from_functions: numpy.sort has no form on a device\): take engine="),
+        (costs, DGD(0.1), TypeError, r"value of Problem.from_functions: numpy.median has no form on a device\): take engine="),
         (problem(consensus.Linear(4), CoxLoss(), targets=times), DGD(0.1), TypeError, r"takes SquaredLoss, .*; got CoxLoss"),
         (problem(consensus.models.ResNet(4, 3, 2, 3)), DGD(0.1), TypeError, r"takes Linear, MLP and models.Torch; got ResNet"),
     ]
@@ -339,6 +348,23 @@ def test_what_has_no_form_there_is_refused_before_any_round():
         consensus.solve(there, RING, DGD(0.1), rounds=1, engine=Device())
     with pytest.raises(ValueError, match="device must be one that PyTorch has here"):
         Device("cuda:99")
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+@pytest.mark.parametrize("solver", [GradientTracking(0.02), DATOS(), Compressed(DGD(0.05), TopK(0.5), gamma=0.3)], ids=str)
+def test_functions_of_numpy(solver, by_rows):
+    centres, sizes = RNG.standard_normal((AGENTS, 4)), np.arange(1.0, 5.0)
+
+    def value(w, rows=slice(None)):
+        return np.log1p(sizes * (w - centres[rows]) ** 2).sum(axis=1)
+
+    def gradient(w, rows=slice(None)):
+        moved = w - centres[rows]
+        return 2 * sizes * moved / (1 + sizes * moved**2)
+
+    functions = (value, gradient) if by_rows else (lambda w: value(w), lambda w: gradient(w))
+    p = consensus.Problem.from_functions(*functions, agents=AGENTS, parameters=4, regularizer=L2(0.1))
+    assert_same(*both(p, solver, agent_objectives=True), tolerance=1e-11)
 
 
 def test_rows_are_arrays_to_numpy_and_never_copied_in_silence():
