@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -97,12 +98,27 @@ def unpacked(X: Any, y: Any, **given: Any) -> tuple[Any, ...]:  # noqa: ANN401  
     """Return X and y, and for each of ``given`` what the data set ``X`` has, unless it is given."""
     if not isinstance(X, Dataset):
         if y is None:
-            raise TypeError(f"y must be given, or a whole data set, as consensus.datasets.load returns; got {_checks.shown(X)}")
+            raise TypeError(
+                f"y must be given, or a whole data set, as consensus.datasets.load returns; got {_checks.shown(X)}{_remedy(X)}"
+            )
         check_order(X, y=y, **given)
         return (X, y, *given.values())
     if y is not None:
         raise TypeError(f"y must be left out if a whole data set is given; got {_checks.shown(y)}")
     return (X.X, X.y, *(getattr(X, name) if value is None else value for name, value in given.items()))
+
+
+def _remedy(X: Any) -> str:  # noqa: ANN401  # of any library
+    """Return what to give instead of a file's name, or of a data set or a loader of PyTorch."""
+    if isinstance(X, str | os.PathLike):
+        return f": consensus.datasets.load({str(X)!r}, target=...) returns one"
+    if hasattr(X, "batch_size") and hasattr(X, "dataset"):
+        return ": give its dataset's arrays X and y, as agents draw batches themselves, by consensus.Minibatches(32)"
+    if hasattr(X, "tensors"):
+        return ": give X, y = dataset.tensors"
+    if any(kind.__name__ == "Dataset" for kind in type(X).__mro__):
+        return ": consensus.data.LazyShards.from_list takes such data sets, one for each agent"
+    return ""
 
 
 def check_order(X: object, **columns: Any) -> None:  # noqa: ANN401  # of pandas

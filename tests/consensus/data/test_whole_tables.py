@@ -297,3 +297,22 @@ def test_lists_of_masked_rows_are_refused_by_place():
         consensus.partition(rows, targets, agents=1)
     filled = consensus.partition([np.ma.filled(row, 2.0) for row in rows], targets, agents=1)
     assert sorted(filled.features.ravel().tolist()) == [1, 2, 3]
+
+
+def test_what_is_given_instead_of_arrays_has_a_remedy(tmp_path):
+    torch = pytest.importorskip("torch")
+    pairs = torch.utils.data.TensorDataset(torch.randn(30, 4), torch.randn(30, 1))
+    parts = torch.utils.data.random_split(pairs, [10, 20])
+    FRAME.to_csv(path := tmp_path / "a.csv", index=False)
+    for given, remedy in (
+        (pairs, "give X, y = dataset.tensors"),
+        (torch.utils.data.DataLoader(pairs), "give its dataset's arrays X and y, as .* consensus.Minibatches"),
+        (parts[0], "consensus.data.LazyShards.from_list takes such data sets, one for each agent"),
+        (path, "consensus.datasets.load\\('.*a.csv', target=...\\) returns one"),
+    ):
+        with pytest.raises(TypeError, match=rf"y must be given.*: {remedy}"):
+            consensus.partition(given, agents=3)
+    assert consensus.partition(*pairs.tensors, agents=3).sizes.tolist() == [10, 10, 10]
+    assert consensus.data.LazyShards.from_list(parts).sizes.tolist() == [10, 20]
+    data = load(str(path), target="price", features=["size"])
+    assert consensus.partition(data, agents=3).sizes.sum() == N
