@@ -88,7 +88,7 @@ class SuccessiveConvex(Solver):
         some = (batch.weights > 1).any(axis=1, keepdims=True)  # not all samples of the agent
         averaging = InverseSqrt(1.0) if self.averaging is None else self.averaging
         rho = np.where(some, value_at(averaging, round), 1.0).astype(new.dtype)
-        return np.asarray((1 - rho) * before + rho * new)
+        return cast(np.ndarray, (1 - rho) * before + rho * new)
 
 
 def minimise(

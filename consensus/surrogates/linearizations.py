@@ -181,7 +181,7 @@ class BlockModel(NamedTuple, Generic[M]):
 
     @property
     def w(self) -> np.ndarray:
-        return np.asarray(self.model.w)
+        return self.model.w
 
 
 @dataclass(frozen=True)

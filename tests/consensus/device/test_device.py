@@ -27,13 +27,15 @@ from consensus.solvers import (
     NEXT,
     NIDS,
     SGP,
+    SONATA,
     AutoGT,
     Compressed,
     DiLoCo,
+    Gossip,
     GradientTracking,
     ProxGT,
 )
-from consensus.surrogates import FullLinearization
+from consensus.surrogates import Blocks, FullLinearization
 from tests.helpers.every_regularizer import ALL as REGULARIZERS
 from tests.helpers.every_regularizer import P
 from tests.helpers.every_solver import OTHERWISE, SOLVERS
@@ -391,8 +393,22 @@ def test_rows_are_arrays_to_numpy_and_never_copied_in_silence():
         np.rint(one)
 
 
-def test_a_surrogate_of_gradients_alone_runs_there():
-    assert_same(*both(problem(regularizer=L1(0.1)), NEXT(FullLinearization(4.0), 0.2)))
+FULL = FullLinearization(4.0)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        NEXT(FULL, 0.2),
+        NEXT(Blocks(FULL, 3), 0.2, batch=3),
+        SONATA(FULL, 0.2, batch=3, averaging=0.5),
+        Gossip(NEXT(FULL, 0.2), 2),
+        Compressed(SONATA(FULL, 0.1), TopK(0.3)),
+    ],
+    ids=["NEXT", "blocks of batches", "SONATA of batches", "gossip", "compressed"],
+)
+def test_surrogates_of_gradients_alone_run_there(solver):
+    assert_same(*both(problem(regularizer=L1(0.1)), solver), tolerance=1e-11)
 
 
 @pytest.mark.parametrize(
