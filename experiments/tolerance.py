@@ -20,7 +20,7 @@ NETWORKS = {
     "agents active at random": lambda whole, seed: topologies.RandomActivation(whole, 0.5, seed=seed),
 }
 NOISE = {"Gaussian noise": Gaussian(1e-3), "rounding": Rounding(1e-3)}
-NAMES = "DGD GradientTracking AutoGT ProxGT EXTRA NIDS ExactDiffusion WangElia DADMM DLM ATG KGT LED LTADMM AdaptiveNEXT"
+NAMES = "DGD GradientTracking AutoGT DATOS ProxGT EXTRA NIDS ExactDiffusion WangElia DADMM DLM ATG KGT LED LTADMM AdaptiveNEXT"
 SOLVERS: dict[str, Solver] = {name: getattr(solvers, name)() for name in NAMES.split()}
 SOLVERS |= {"NEXT": NEXT(FullLinearization(1.0), 0.1)}
 
