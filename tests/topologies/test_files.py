@@ -116,6 +116,35 @@ def test_columns_in_another_order_are_an_error_whose_remedy_reads_them(tmp_path,
     assert found.is_directed() is bool(directed)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0,1,1\n1,0,1\n1,1,0\n",
+        "0 1 0 1\n1 0 1 0\n0 1 0 1\n1 0 1 0\n",
+        "0;2.5;0\n2.5;0;1\n0;1;0\n",
+        ",a,b,c\na,0,1,0\nb,1,0,1\nc,0,1,0\n",
+        "a b c\na 0 1 1\nb 1 0 1\nc 1 1 0\n",
+        "\ta\tb\tc\na\t0\t1\t1\nb\t1\t0\t1\nc\t1\t1\t0\n",
+    ],
+)
+def test_a_matrix_is_no_list_of_edges_and_the_remedy_reads_it(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"^a\.csv holds a matrix and no list of edges; take ") as error:
+        topologies.read_graph("a.csv")
+    known = {"topologies": topologies, "numpy": np, "pandas": pandas, "path": "a.csv"}
+    found = eval(str(error.value).partition("; take ")[2], known)
+    lines = [line.split(",") for line in text.replace(";", ",").replace(" ", ",").replace("\t", ",").split()]
+    numbers = [line[-3:] for line in lines[1:]] if "a" in text else lines
+    assert np.array_equal(topologies.adjacency(found.graph(0)).toarray() != 0, np.array(numbers, float) != 0)
+    assert found.labels == (("a", "b", "c") if "a" in text else None)
+
+
+def test_three_weighted_edges_are_no_matrix(tmp_path):
+    (tmp_path / "a.csv").write_text("0 1 5\n1 2 3\n2 0 4\n")
+    assert topologies.read_graph(tmp_path / "a.csv").size() == 3
+
+
 @pytest.mark.parametrize("header", ["target,source", "start,goal,km", "u,v,w", "source,target,value", "i,j,v", "# of roads"])
 def test_names_of_columns_in_order_are_read(tmp_path, header):
     width = header.count(",") + 1 if "," in header else 2

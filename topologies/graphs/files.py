@@ -20,6 +20,7 @@ from scipy import sparse
 from topologies import _checks, _lines
 from topologies._checks import listed
 
+_PANDAS = {" ": r"r'\s+'"}  # how pandas calls what separates fields
 Row: TypeAlias = tuple[int, str, list[Any]]  # number of the line, its text and its fields
 
 
@@ -182,6 +183,7 @@ def _edge_list(path: str, directed: bool | None, header: bool | None, sep: str |
         number, text, _ = rows[place]
         return ValueError(f"{path}, line {number}, {_checks.shown(text)}: {why}")
 
+    _check_no_matrix(lines, rows)
     for place, (_, text, fields) in enumerate(rows):
         if "{" in text:
             fields[:] = [*_attributes(text, partial(fault, place))]
@@ -222,6 +224,23 @@ def _edge_list(path: str, directed: bool | None, header: bool | None, sep: str |
     return graph
 
 
+def _check_no_matrix(lines: _lines.Lines, rows: list[Row]) -> None:
+    """Raise an error if all lines together are a symmetric matrix without a diagonal, perhaps with names around it."""
+    cells, sep = [fields for _, _, fields in rows], lines.sep or " "
+    call = f"numpy.loadtxt(path, delimiter={None if sep == ' ' else sep!r})"
+    if len(cells) > 1 and (not cells[0][0] or len(cells[0]) < len(cells[1])):
+        cells, call = (
+            [fields[1:] for fields in cells[1:]],
+            f"pandas.read_csv(path, sep={_PANDAS.get(sep, repr(sep))}, index_col=0)",
+        )
+    size = len(cells)
+    if size < 3 or any(len(fields) != size or not all(map(_lines.is_number, fields)) for fields in cells):
+        return
+    matrix = np.array(cells, float)
+    if np.array_equal(matrix, matrix.T) and not np.diagonal(matrix).any():
+        raise ValueError(f"{lines.path} holds a matrix and no list of edges; take topologies.Static({call})")
+
+
 def _check_order(lines: _lines.Lines, header: list[str] | None, fields: int, directed: bool) -> None:
     """Raise an error if the names of columns say that the first two are not where edges begin and end, in this order."""
     names = header or lines.split(lines.above)
@@ -232,7 +251,7 @@ def _check_order(lines: _lines.Lines, header: list[str] | None, fields: int, dir
     timed = fields == 3 and known[0] in _lines.TIMES - {"start", "begin"}
     if not (backwards or timed or (fields == 3 and known[2] in ends and not set(known[:2]) <= ends)):
         return
-    how = {",": "", " ": r", sep=r'\s+'"}.get(lines.sep or " ", f", sep={lines.sep!r}")
+    how = "" if lines.sep == "," else f", sep={_PANDAS.get(lines.sep or ' ', repr(lines.sep))}"
     how += "" if header else f", comment={lines.above[0]!r}, names={names}"
     source, target = names[1::-1] if backwards else names[1:]
     create = ", create_using=networkx.DiGraph" if directed else ""
