@@ -76,8 +76,7 @@ def matched(thing: T, order: tuple[int, ...] | None, labels: tuple[Hashable, ...
     Those with such settings have a method ``matched`` of the network's agents in that order, None if it is their own, and of
     the agents' names, if they have some.
     """
-    found: T = thing.matched(order, labels) if hasattr(thing, "matched") else thing
-    return found
+    return thing.matched(order, labels) if hasattr(thing, "matched") else thing
 
 
 def start(problem: BaseProblem, start: ArrayLike | None, seed: int | np.random.Generator) -> np.ndarray:

@@ -92,8 +92,7 @@ def taken(array: np.ndarray, places: np.ndarray) -> np.ndarray:
         return array.taken(places)
     agents, most = array.shape[:2]
     if not array.flags.c_contiguous:
-        found: np.ndarray = array[np.arange(agents)[:, None], places]
-        return found
+        return np.asarray(array[np.arange(agents)[:, None], places])
     flat = array.reshape(agents * most, *array.shape[2:])
     rows: np.ndarray = np.take(flat, places + _firsts(agents, most), axis=0, mode="clip")
     return rows
@@ -143,8 +142,7 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
         if width < few:
             if not compiled:
                 return np.asarray(matrix @ rows)
-            small: np.ndarray = mixed(np.ascontiguousarray(rows), weights, *places, np.empty((agents, width), numbers))
-            return small
+            return mixed(np.ascontiguousarray(rows), weights, *places, np.empty((agents, width), numbers))
         rows, result = np.ascontiguousarray(rows), empty((agents, width), numbers)
         if width >= 2 * _COLUMNS and compiled:
 

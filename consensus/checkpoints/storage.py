@@ -101,8 +101,7 @@ def format_of(path: str | os.PathLike[str], what: str) -> object:
     """Return the ``format`` of a file, whatever it is; errors are those of :func:`read`."""
     with _opened(path, what) as file:
         claims(file, packed=False)
-        found: object = json.loads(file["about"].tobytes())["format"]
-    return found
+        return json.loads(file["about"].tobytes())["format"]
 
 
 @contextmanager

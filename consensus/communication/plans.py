@@ -151,8 +151,7 @@ class Plans:
         if kind == "average":
             degrees = np.diff(whole.indptr)
             whole = sp.csr_array((np.repeat(1 / degrees, degrees), whole.indices, whole.indptr), shape=whole.shape)
-        everyone = self.rows == slice(0, agents)
-        matrix = (whole if everyone else whole[self.rows]).astype(self.dtype, copy=False)
+        matrix = (whole if self.rows == slice(0, agents) else whole[self.rows]).astype(self.dtype, copy=False)
         own = whole.diagonal()[self.rows] != 0
         received = np.diff(matrix.indptr) - own
         copies = np.bincount(whole.indices, minlength=agents)[self.rows] - own

@@ -16,6 +16,7 @@ from consensus.data.tables import Dataset, coded, complete, unpacked
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
 _CLASSES = 50  # at most, of targets of which nothing is said
+_DECILES = np.arange(0.1, 1.0, 0.1)
 _DRAWS = 1000  # of a Dirichlet split, until no agent is empty
 
 
@@ -162,7 +163,7 @@ def _members(
         raise ValueError(f"sizes goes with scheme='sizes' and with no other; got scheme={scheme!r}, sizes={sizes!r}")
     rng = _checks.seed(seed)
     if scheme == "dirichlet":
-        labels = y[:, 0] if _are_classes(y[:, 0], by_class) else _deciles(y[:, 0])
+        labels = y[:, 0] if _are_classes(y[:, 0], by_class) else np.searchsorted(np.quantile(y[:, 0], _DECILES), y[:, 0])
         return _dirichlet(labels, agents, _checks.number("concentration", concentration, above=0), rng)
     order = np.argsort(y[:, 0], kind="stable") if scheme == "sorted" else rng.permutation(samples)
     if scheme == "sizes":
@@ -192,11 +193,6 @@ def _are_classes(targets: np.ndarray, given: bool | None) -> bool:
             "classes=True spreads each of them as a class, classes=False says that they are numbers"
         )
     return count <= _CLASSES
-
-
-def _deciles(targets: np.ndarray) -> np.ndarray:
-    """Return each target's decile."""
-    return np.asarray(np.searchsorted(np.quantile(targets, np.arange(0.1, 1.0, 0.1)), targets))
 
 
 def _dirichlet(labels: np.ndarray, agents: int, concentration: float, rng: np.random.Generator) -> list[np.ndarray]:

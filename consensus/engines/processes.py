@@ -97,8 +97,7 @@ class SharedState(NamedTuple):
 
     def name(self, worker: int) -> str:
         """Return a worker's name in messages."""
-        rows = self.blocks[worker]
-        return f"worker {worker} ({_names.block(rows, self.labels)})"
+        return f"worker {worker} ({_names.block(self.blocks[worker], self.labels)})"
 
     def late(self, worker: int, timeout: float) -> WorkerError:
         """Return the error that ``worker`` kept others waiting for more than ``timeout`` seconds."""

@@ -139,8 +139,7 @@ class Ranks:
         """Return the values of all ranks, in order, of the types that :func:`pack` takes."""
         content = np.frombuffer(pack(value), np.uint8)
         sizes = self.allgather_rows(np.array([content.size]), np.ones(self.size, np.int64))
-        whole = self.allgather_rows(content, sizes)
-        parts = np.split(whole, np.cumsum(sizes)[:-1])
+        parts = np.split(self.allgather_rows(content, sizes), np.cumsum(sizes)[:-1])
         return [self._unpacked(rank, part) for rank, part in enumerate(parts)]
 
     def allgather_rows(self, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -320,8 +319,7 @@ def agree(ranks: Ranks, error: Exception | None, settings: dict[str, object]) ->
 
 
 def _text(error: Exception) -> str:
-    plain = type(error) in (TypeError, ValueError)
-    return str(error) if plain else f"{type(error).__name__}: {error}"
+    return str(error) if type(error) in (TypeError, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _by_rank(texts: Sequence[str | None]) -> str:

@@ -216,11 +216,9 @@ class SubproblemBlock(NamedTuple):
         def of(array: np.ndarray) -> np.ndarray:
             return array.astype(dtype, copy=False)
 
-        def of_features(array: np.ndarray) -> np.ndarray:
-            return array if array.dtype.kind == "i" else of(array)
-
         if linearized is None:
-            linearized = linearize(problem.model, of(model.w[rows]), of_features(problem.shards.features[rows]))
+            features = problem.shards.features[rows]
+            linearized = linearize(problem.model, of(model.w[rows]), features if features.dtype.kind == "i" else of(features))
         outputs, operator = linearized
         if self.dense:
             columns = None if self.block == slice(None) else np.arange(problem.parameters)[self.block]

@@ -30,8 +30,7 @@ def chosen(targets: np.ndarray, outputs: int) -> np.ndarray:
         rare = np.argsort(counts, kind="stable") if len(values) <= most else np.array([0, len(values) - 1])
         found.extend(first[rare[: max(2, most // 4)]].tolist())
     others = np.random.default_rng(0).permutation(len(targets))
-    every: np.ndarray = np.array(list(dict.fromkeys([*found, *others[:most].tolist()])))[:most]
-    return every
+    return np.array(list(dict.fromkeys([*found, *others[:most].tolist()])))[:most]
 
 
 def draws(targets: np.ndarray, outputs: int, squashed: bool = False) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -240,13 +240,11 @@ class Linearized:
         few = self.samples_at_once(w.dtype) if x.ndim > 2 else 0
         if not few or x.shape[1] <= few:
             return self._predicted(w, x)
-        outputs: np.ndarray = np.concatenate([self._predicted(w, x[:, some]) for some in parts(x.shape[1], few)], axis=1)
-        return outputs
+        return np.concatenate([self._predicted(w, x[:, some]) for some in parts(x.shape[1], few)], axis=1)
 
     def samples_at_once(self, dtype: DTypeLike) -> int:
         """Return how many samples of an agent one pass takes at most; more are worked in several, in bounded memory."""
-        numbers = 2 * sum(getattr(self, "widths", (0, 1))[1:])
-        return fitting(numbers, dtype, getattr(self, "device", "cpu"))
+        return fitting(2 * sum(getattr(self, "widths", (0, 1))[1:]), dtype, getattr(self, "device", "cpu"))
 
     def _numbers(self, x: ArrayLike) -> np.ndarray:
         """Return ``x`` as an array of features."""

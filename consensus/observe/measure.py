@@ -201,8 +201,7 @@ class MeasuredAgents:
         if self.secure is not None:
             return self._masked(self.secure, gradients).astype(gradients.dtype)
         own = gradients if self._own is None else gradients[self._own]
-        total: np.ndarray = self.share * self.gather.chain(lambda total: added(total, own), np.zeros_like(gradients[0]))
-        return total
+        return self.share * self.gather.chain(lambda total: added(total, own), np.zeros_like(gradients[0]))
 
     def _masked(self, secure: Secure, rows: np.ndarray) -> np.ndarray:
         codes = secure.encode(rows, self.problem.rows, self.problem.network_size)

@@ -431,8 +431,7 @@ class BaseProblem(ABC):
         size, r = self.network_size, self.regularizer
         if type(r) is L2 and type(r.weight) is float:  # the usual one, in one pass
             return combined(size, gradient, r.weight, w, over=gradient)
-        smooth = r.gradient
-        return rowwise(lambda g, w: size * g + smooth(w), gradient, w, over=gradient)
+        return rowwise(lambda g, w: size * g + r.gradient(w), gradient, w, over=gradient)
 
     def lipschitz(self, w: ArrayLike | None = None) -> np.ndarray:
         """Return L_i, Lipschitz constants of the gradients of the average form ``f_i = A g_i + r``.

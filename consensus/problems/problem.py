@@ -529,8 +529,7 @@ def fitted_loss(
 def loss_settled(loss: Loss, model: Model, targets: np.ndarray, shape: tuple[int, ...]) -> Loss:
     """Return ``loss`` with what it finds out by targets, if it has to."""
     settled = getattr(loss, "settled", None)
-    found: Loss = settled(targets, model.outputs, shape) if settled else loss
-    return found
+    return settled(targets, model.outputs, shape) if settled else loss
 
 
 def check_labels(shape: tuple[int, ...], loss: Loss, columns: int, model: object) -> None:

@@ -30,8 +30,7 @@ class Indicator(Regularizer):
 
 def indicator(inside: np.ndarray | np.bool, w: np.ndarray) -> np.ndarray | float:
     """Return zero where ``inside`` and infinity elsewhere, in the dtype of ``w``."""
-    value: np.ndarray | float = np.where(inside, 0, np.inf).astype(w.dtype)[()]
-    return value
+    return np.where(inside, 0, np.inf).astype(w.dtype)[()]
 
 
 @dataclass(frozen=True, repr=False)

@@ -266,9 +266,7 @@ class L2(Separable):
     @property
     def _weight(self) -> float:
         """The weight of all parameters."""
-        weight: Any = self.weight
-        found: float = weight
-        return found
+        return cast(float, self.weight)
 
 
 @dataclass(frozen=True)

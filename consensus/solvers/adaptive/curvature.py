@@ -110,14 +110,12 @@ def probed(problem: BaseProblem, w: np.ndarray, gradient: np.ndarray, weight: fl
             between = ends[0] + (ends[1] - ends[0]) * misses[0] / (misses[0] - misses[1])
             ahead = np.where(np.isnan(between), x - (2 if trial else 1) * off, between)
             x = np.where(still | (off == 0), x, ahead)
-    curvature: np.ndarray = np.where(found > 0, found, np.where(still, 0.0, size / (1 + length))).astype(w.dtype)
-    return curvature
+    return np.where(found > 0, found, np.where(still, 0.0, size / (1 + length))).astype(w.dtype)
 
 
 def directions(parameters: int, count: int, round: int) -> np.ndarray:
     """Return the orthonormal O (P, count) of a round, which all agents draw alike, by the round's number."""
-    basis: np.ndarray = np.linalg.qr(np.random.default_rng(round + 1).standard_normal((parameters, count)))[0]
-    return basis
+    return np.linalg.qr(np.random.default_rng(round + 1).standard_normal((parameters, count)))[0]
 
 
 def products(problem: BaseProblem, w: np.ndarray, round: int) -> tuple[np.ndarray, np.ndarray]:
@@ -137,5 +135,4 @@ def _inverse_root(basis: np.ndarray, products: np.ndarray) -> np.ndarray:
     core = np.nan_to_num(basis.swapaxes(-1, -2) @ products)
     values, vectors = np.linalg.eigh((core + core.swapaxes(1, 2)) / 2)
     large = values > np.maximum(_LOST * values[:, -1:], np.finfo(values.dtype).tiny)
-    root: np.ndarray = vectors * np.where(large, 1 / np.sqrt(np.where(large, values, 1)), 0)[:, None]
-    return root
+    return vectors * np.where(large, 1 / np.sqrt(np.where(large, values, 1)), 0)[:, None]
