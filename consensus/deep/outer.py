@@ -7,6 +7,7 @@ import numpy as np
 from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
+from consensus.problems.samples import in_turn
 from consensus.solvers.direction import DirectionSolver
 from consensus.step_sizes import Rule, value_at
 
@@ -35,10 +36,18 @@ class OuterSolver(DirectionSolver):
 
     def _walked(self, problem: BaseProblem, state: OuterState) -> tuple[np.ndarray, Any]:
         """Return where the local steps of a round lead from w, and what the direction remembers then."""
-        x, memory, first = state.w, state.direction, state.round * self.local_steps
-        for k in range(first, first + self.local_steps):  # rules and batches go by these numbers
-            d = problem.average_gradient(x, draw(self.batch, problem, k))
-            if self.direction is not None:
-                memory, d = self.direction.step(problem, memory, d, x)
-            x = x - value_at(self.step_size, k) * d
+        memory, first = state.direction, state.round * self.local_steps
+        steps = range(first, first + self.local_steps)  # rules and batches go by these numbers
+        sizes = [value_at(self.step_size, k) for k in steps]
+
+        def walk(problem: BaseProblem, x: np.ndarray) -> np.ndarray:
+            nonlocal memory
+            for k, alpha in zip(steps, sizes, strict=True):
+                d = problem.average_gradient(x, draw(self.batch, problem, k))
+                if self.direction is not None:
+                    memory, d = self.direction.step(problem, memory, d, x)
+                x = x - alpha * d
+            return x
+
+        x = in_turn(walk, problem, self.batch, state.w) if self.direction is None else walk(problem, state.w)
         return x, memory

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from consensus.privacy.keys import KEY
 from consensus.privacy.masks import Masks
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
+from consensus.problems.samples import in_turn
 from consensus.servers.system import Advance, S, System, Traffic
 
 
@@ -138,15 +140,19 @@ class Clients:
         y, factor = np.repeat(w, len(who), axis=0), scale[:, None].astype(w.dtype)
         correction = np.broadcast_to(np.asarray(correction, w.dtype), y.shape)
         most, done, samples = int(self.steps.max()), 0, 0
-        for until in np.unique(steps):  # clients with fewer steps wait for the others
-            at_work = np.flatnonzero(steps >= until)
-            problem = self.problem if len(at_work) == agents else self.problem.restrict(who[at_work])
-            before = problem.work.samples
-            x, c, f = y[at_work], correction[at_work], factor[at_work]
-            for step in range(done, until):
+
+        def walk(taken: range, problem: BaseProblem, x: np.ndarray, c: np.ndarray, f: np.ndarray) -> np.ndarray:
+            for step in taken:
                 batch = draw(self.rule, problem, round * most + step)
                 gradient = f * problem.gradient(x, batch) + problem.regularizer.gradient(x) + c
                 x = x - system.learning_rate * (gradient + pull * (x - w) if pull else gradient)
-            y[at_work], done, samples = x, int(until), samples + problem.work.samples - before
+            return x
+
+        for until in np.unique(steps):  # clients with fewer steps wait for the others
+            at_work = np.flatnonzero(steps >= until)
+            problem = self.problem if len(at_work) == agents else self.problem.restrict(who[at_work])
+            before, given = problem.work.samples, (y[at_work], correction[at_work], factor[at_work])
+            y[at_work] = in_turn(partial(walk, range(done, until)), problem, self.rule, *given)
+            done, samples = int(until), samples + problem.work.samples - before
         traffic.work(done, samples)
         return y

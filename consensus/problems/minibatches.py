@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -12,6 +13,7 @@ from consensus import _checks
 from consensus._arrays.streams import stream
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, NumberedBatch
+from consensus.problems.samples import in_turn
 
 
 @dataclass(frozen=True)
@@ -222,3 +224,19 @@ def draw(batch: int | Minibatches | None, problem: BaseProblem, round: int) -> B
     if batch is None:
         return problem.batch_of(round)
     return (Minibatches(batch) if isinstance(batch, int) else batch).at(problem, round)
+
+
+def walked(
+    problem: BaseProblem, batch: int | Minibatches | None, steps: range, update: Callable[..., np.ndarray], *rows: np.ndarray
+) -> np.ndarray:
+    """Return w after the local steps ``w = update(w, g, *others)``, with g the gradients of the average form at w.
+
+    ``rows`` are w and the others, (agents, ...); ``batch`` is a setting as for :func:`draw`, ``steps`` the batches' numbers.
+    """
+
+    def walk(problem: BaseProblem, w: np.ndarray, *others: np.ndarray) -> np.ndarray:
+        for k in steps:
+            w = update(w, problem.average_gradient(w, draw(batch, problem, k)), *others)
+        return w
+
+    return in_turn(walk, problem, batch, *rows)

@@ -22,7 +22,7 @@ from consensus.models import Model, linearize
 from consensus.models.linearization import parts, samples_at_once
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
-from consensus.problems.state import Cache
+from consensus.problems.state import Cache, Work
 from consensus.regularizers import L2
 
 _SIZES = 32  # that are tried, the smallest and the largest ones
@@ -127,6 +127,7 @@ def by_model(w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np
 
 
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than it takes to distribute them
+_MUCH = 8 << 20  # bytes of features, of all agents: a kernel that reads them again and again waits for memory
 _SINGLE = 1 << 16  # samples whose losses a kernel adds up in float32
 _STORED = 128  # numbers in a sparse sample, about
 ChunkFunction: TypeAlias = Callable[..., object]  # of w, x, d, c, out: points, samples and their weights, and the result
@@ -355,6 +356,29 @@ class SampleSums(BaseProblem):
     def bytes_touched(self, samples: int) -> int:
         """Return how many bytes a gradient on so many samples touches for one agent."""
         return _checks.count("samples", samples, least=0) * self._sample_bytes + self._agent_bytes
+
+
+def in_turn(walk: Callable[..., np.ndarray], problem: BaseProblem, batch: object, *rows: np.ndarray) -> np.ndarray:
+    """Return ``walk(problem, *rows)``, an array like the first of ``rows`` (agents, ...), made by several gradients.
+
+    Where kernels take them of all samples, batch None, and these do not fit into a cache, some agents walk to the end before
+    the others begin, so that samples are read from memory once. Results and counts of work are the same.
+    """
+    features = getattr(problem.shards, "features", None) if isinstance(problem, SampleSums) and problem._fused else None
+    if batch is not None or features is None or features.nbytes < _MUCH:
+        return walk(problem, *rows)
+    found, works, size = np.empty_like(rows[0]), [], features[0].nbytes
+
+    def chunk(some: slice) -> None:
+        own = problem.cache.get((in_turn, some.start, some.stop), lambda: problem.restrict(some))
+        own.work = Work()
+        found[some] = walk(own, *(array[some] for array in rows))
+        works.append(own.work)
+
+    for_chunks(chunk, problem.agents, size)
+    problem.work.gradients += works[0].gradients
+    problem.work.samples += sum(work.samples for work in works)
+    return found
 
 
 def unpadded(function: ChunkFunction) -> ChunkFunction:

@@ -8,6 +8,7 @@ import numpy as np
 
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
+from consensus.problems.minibatches import walked
 from consensus.solvers.base import settled
 from consensus.solvers.bounds import degrees, steepest
 from consensus.solvers.needs import Needs
@@ -79,15 +80,12 @@ class DiNNO(DualSolver):
 
     def step(self, problem: BaseProblem, network: Network, state: DualState) -> DualState:
         n, w, dual = state
-        alpha, x = value_at(self.step_size, n), w
+        alpha = value_at(self.step_size, n)
         c = 1 / (4 * alpha) if self.penalty is None else self.penalty
-        (mixed,) = network.mix(n, x)
-        coupling = c * (x - mixed)
+        (mixed,) = network.mix(n, w)
+        coupling = c * (w - mixed)
         dual = dual + coupling
-        correction, stiffness = (
-            dual + coupling,
-            (2 * c * settled(self.degrees, "degrees")[problem.rows]).astype(w.dtype)[:, None],
-        )
-        for _ in range(self.local_steps):
-            w = w - alpha * (problem.average_gradient(w) + correction + stiffness * (w - x))
+        stiffness = (2 * c * settled(self.degrees, "degrees")[problem.rows]).astype(w.dtype)[:, None]
+        given, steps = (w, w, dual + coupling, stiffness), range(self.local_steps)
+        w = walked(problem, None, steps, lambda v, g, x, u, s: v - alpha * (g + u + s * (v - x)), *given)
         return DualState(n + 1, w, dual)

@@ -9,7 +9,7 @@ from consensus.communication.network import Network
 from consensus.directions import Direction
 from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import draw
+from consensus.problems.minibatches import draw, walked
 from consensus.solvers.bounds import gap, lowest_eigenvalue, refuse_batches, refuse_directions, steepest, step_of_least
 from consensus.solvers.direction import DirectionSolver
 from consensus.solvers.needs import Needs
@@ -106,15 +106,16 @@ class KGT(DirectionSolver):
 
     def step(self, problem: BaseProblem, network: Network, state: KGTState) -> KGTState:
         n, w, c, memory = state
-        total: Any = 0.0  # of the corrected gradients
-        alpha, x = positive_at(self.step_size, n), w
-        for k in range(n * self.local_steps, (n + 1) * self.local_steps):
-            slope = problem.average_gradient(x, draw(self.batch, problem, k)) + c
-            if self.direction is None:
-                x = x - alpha * slope
-            else:
+        alpha, steps = positive_at(self.step_size, n), range(n * self.local_steps, (n + 1) * self.local_steps)
+        if self.direction is None:
+            x = walked(problem, self.batch, steps, lambda x, g, c: x - alpha * (g + c), w, c)
+            z = (w - x) / (self.local_steps * alpha)
+        else:
+            x, total = w, np.zeros_like(w)
+            for k in steps:
+                slope = problem.average_gradient(x, draw(self.batch, problem, k)) + c
                 memory, d = self.direction.step(problem, memory, slope, x)
                 x, total = x - alpha * d, total + slope
-        z = (w - x) / (self.local_steps * alpha) if self.direction is None else total / self.local_steps
+            z = total / self.local_steps
         w, mixed = network.mix(n, w + self.scale * (x - w), z)
         return KGTState(n + 1, w, c - z + mixed, memory)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import draw
+from consensus.problems.minibatches import walked
 from consensus.solvers.bounds import refuse_batches, step_of_least
 from consensus.solvers.needs import Needs
 from consensus.solvers.states import DualSolver, DualState
@@ -67,9 +67,8 @@ class LED(DualSolver):
 
     def step(self, problem: BaseProblem, network: Network, state: DualState) -> DualState:
         n, w, y = state
-        alpha, p = value_at(self.step_size, n), w
-        for k in range(n * self.local_steps, (n + 1) * self.local_steps):
-            p = p - alpha * problem.average_gradient(p, draw(self.batch, problem, k)) - y / self.local_steps
+        alpha, t = value_at(self.step_size, n), self.local_steps
+        p = walked(problem, self.batch, range(n * t, (n + 1) * t), lambda p, g, y: p - alpha * g - y / t, w, y)
         (mixed,) = network.mix(n, p)
         w = (p + mixed) / 2
         return DualState(n + 1, w, y + p - w)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
+from consensus.problems.minibatches import walked
 from consensus.solvers.bounds import step_of_least
 from consensus.solvers.needs import Needs
 from consensus.solvers.states import DualSolver, DualState
@@ -76,7 +77,5 @@ class LTADMM(DualSolver):
         (mixed,) = network.mix(n, w)
         coupling = rho / 2 * (w - mixed)
         dual = dual + coupling
-        correction = dual + coupling
-        for _ in range(self.local_steps):
-            w = w - gamma * (problem.average_gradient(w) + correction)
+        w = walked(problem, None, range(self.local_steps), lambda v, g, u: v - gamma * (g + u), w, dual + coupling)
         return DualState(n + 1, w, dual)
