@@ -1,5 +1,6 @@
 """AdaptiveNEXT by gossip against tuned rivals: what the ratios mean, and that nothing that is cut short could have won."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -9,7 +10,7 @@ from consensus.history import History
 from consensus.problems import has_model
 from consensus.solvers import DGD, ExactDiffusion
 from experiments.untuned import __main__ as command
-from experiments.untuned import cases, counting, default, gossip, rivals
+from experiments.untuned import cases, counting, default, drawn, gossip, rivals
 
 CASE = cases.QUICK["gossip"][0]
 INF = np.inf
@@ -179,3 +180,41 @@ def test_the_quick_version_compares_the_default(capsys):
     for text in ("exchanges to 1.00%, 4 bits", "| AdaptiveNEXT", "| bytes to 0.01%, untuned", "within 1.5"):
         assert text in printed
     assert "TreeLBFGS" not in printed
+
+
+def test_drawn_problems_are_those_of_their_number_and_of_all_kinds():
+    some = [drawn.drawn(3, number) for number in range(12)]
+    for number, (problem, network) in enumerate(some):
+        again, same = drawn.drawn(3, number)
+        assert np.array_equal(again.shards.features, problem.shards.features)
+        assert same == network
+        assert topologies.spectral_gap(network.weights(network.key(0))) > 0
+        assert problem.strong_convexity().min() > 0 or problem.regularizer.weight > 0
+        assert 6 <= problem.agents <= 52
+    assert len({str(problem.loss) for problem, _ in some}) == 3
+    for kind in drawn.KINDS:
+        found = drawn.graph(kind, 12, np.random.default_rng(0))
+        assert len(found) >= 10
+        assert nx.is_connected(found)
+
+
+def test_the_table_of_drawn_problems_counts_what_the_default_takes(monkeypatch):
+    """Each method has the exchanges that the test says, so that ratios are known by hand."""
+    counts = {"Auto": [10, 60], "EXTRA": [20, 30], "NIDS": [8, INF], "OPAPC": [INF, INF]}
+
+    def outcome_of(problem, network, solver, start, goals, most):
+        ran = solver.prepared(problem, network) if type(solver).__name__ == "Auto" else solver
+        return outcome(counts[type(solver).__name__], [1, 1]), 1.0, ran
+
+    monkeypatch.setattr(drawn, "outcome", outcome_of)
+    table = drawn.run(3, 5)
+    assert tuple(table.rows[-1][:2]) == ("all", 6)
+    np.testing.assert_allclose(table.rows[-1][2:], [np.sqrt(10 / 8 * 2), 0.0, 2.0])
+    counts["NIDS"] = [INF, INF]
+    counts["EXTRA"] = counts["Auto"] = [5, INF]
+    assert tuple(drawn.run(2, 5).rows[-1])[1:] == (2, 1.0, 1.0, 1.0)  # who does not get there, and none does, is no run
+
+
+def test_the_command_prints_drawn_problems(capsys):
+    command.main(["drawn", "--cases", "1", "--seed", "5", "--quick"])
+    assert "| all" in capsys.readouterr().out
