@@ -210,7 +210,7 @@ SPECIAL = {
     "topologies.Temporal.from_csv": {"path": "files.write('contacts')"},
     "topologies.Mobile.from_positions": {"positions": "np.random.default_rng(0).random((3, 4, 2))"},
     "topologies.geometric": {"positions": "np.random.default_rng(0).random((4, 2))"},
-    "topologies.read_graph": {"path": "files.write('contacts')", "directed": "True"},
+    "topologies.read_graph": {"path": "files.write('edges')", "directed": "True"},
     "topologies.grid": {"rows": "2"},
     "topologies.EquiStatic": {"shifts": "2"},
     "topologies.torus": {"rows": "3", "columns": "3"},

@@ -103,9 +103,14 @@ def _load_contacts(path):
     return [np.array(topologies.Temporal.from_csv(path, window=5.0).labels)]
 
 
+def _load_edges(path):
+    return [np.array(sorted(topologies.read_graph(path).edges(data="km")))]
+
+
 _rng = np.random.default_rng(0)
 CLASSES = "weight;legs;animal\n" + "".join(f"{k}.5;{k % 5};{'cat' if k % 2 else 'dog'}\n" for k in range(12))
 CONTACTS = "time,i,j\n" + "".join(f"{t},{','.join(map(str, _rng.permutation(5)[:2]))}\n" for t in range(20))
+EDGES = "from,to,km\n0,1,2.5\n1,2,1\n2,3,4\n3,0,1\n0,2,3\n"
 TABLE = pd.DataFrame(np.column_stack([good.X(), good.y()]), columns=["a", "b", "c", "target"])
 PACKED = gzip.compress(CONTACTS.encode(), mtime=0)
 FORMATS = {
@@ -120,5 +125,6 @@ FORMATS = {
     "Parquet data": Format("data.parquet", TABLE.to_parquet, _load_data),
     "history": Format("history.csv", lambda path: good.history().to_csv(path), _load_history, True),
     "contacts": Format("contacts.csv", lambda path: path.write_text(CONTACTS), _load_contacts),
+    "edges": Format("edges.csv", lambda path: path.write_text(EDGES), _load_edges),
     "contacts, gzip": Format("contacts.csv.gz", lambda path: path.write_bytes(PACKED), _load_contacts),
 }
