@@ -206,4 +206,9 @@ def clipped(messages: Messages, relative: Differences, levels: np.ndarray) -> np
     """Return ``x_i + sum_j W_ij min(1, t_i / |x_j - x_i|) (x_j - x_i)``, shape (agents, P), for levels t (agents,)."""
     level = levels[messages.receivers]
     kept = np.divide(level, relative.distances, out=np.ones(len(level)), where=~(relative.distances <= level))
-    return cast(np.ndarray, messages.own + messages.total(relative.differences, messages.weights * kept))
+    return bare(messages.own + messages.total(relative.differences, messages.weights * kept))
+
+
+def bare(rows: np.ndarray) -> np.ndarray:
+    """Return rows as a plain array, such as masked ones that mask nothing; those of a device stay there."""
+    return rows if hasattr(rows, "host") else np.asarray(rows)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus.communication import Messages
-from consensus.robust.base import Differences, Robust
+from consensus.robust.base import Differences, Robust, bare
 
 
 @dataclass(frozen=True)
@@ -52,4 +52,4 @@ def nearest(messages: Messages, dropped: float) -> np.ndarray:
     """Return the mean of each agent's own row and the nearest rows, after the farthest weight is dropped: (agents, P)."""
     relative = Differences.of(messages)
     kept = np.clip(relative.farther + messages.weights - dropped, 0, messages.weights)
-    return messages.own + messages.total(relative.differences, kept) / (1 - dropped)
+    return bare(messages.own + messages.total(relative.differences, kept) / (1 - dropped))
