@@ -36,13 +36,16 @@ class Messages:
         self._over.acquire()
 
     def wait(self) -> None:
-        """Wait, for ever if need be, until all are sent and received, or the connection to a rank broke."""
-        for rank, work in self.works:
+        """Wait, for ever if need be, until all are sent and received, or the connection to a rank broke; free the works."""
+        work = None
+        while self.works and self.lost is None:
+            rank, work = self.works.pop(0)
             try:
                 work.wait(_EVER)
             except RuntimeError:
                 self.lost = rank
-                break
+        del work
+        self.works.clear()  # here: what gloo frees while Python ends, on a thread of its own, is a crash
         self._over.release()
 
     def over(self, seconds: float) -> bool:

@@ -7,7 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+import weakref
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -17,7 +19,7 @@ import pytest
 import consensus
 from consensus.frameworks.torch_engine import _meet, _transport
 from consensus.frameworks.torch_start import Start
-from consensus.frameworks.torch_transport import TorchTransport
+from consensus.frameworks.torch_transport import Messages, TorchTransport
 from tests.helpers import engine_cases
 from tests.helpers.engine_harness import (
     HERE,
@@ -252,3 +254,28 @@ def test_the_ranks_of_a_script_that_has_them_already_are_used(tmp_path):
     text, *same = json.loads(done.stdout)
     assert text == "init_method, rank and size must be left out: torch.distributed has its ranks already"
     assert same == [True, True, True]
+
+
+class Waited:
+    """A work of gloo's that is over, or whose rank is lost."""
+
+    def __init__(self, lost=False):
+        self.lost = lost
+
+    def wait(self, timeout):
+        if self.lost:
+            raise RuntimeError("connection closed")
+
+
+@pytest.mark.parametrize("lost", [None, 5, 6])
+def test_works_are_freed_before_the_rounds_go_on(lost):
+    """What gloo frees on another thread while Python ends is a crash, so that nothing may be left to it."""
+    works = [(rank, Waited(rank == lost)) for rank in (4, 5, 6)]
+    alive = [weakref.ref(work) for _, work in works]
+    messages = Messages(works, [], [])
+    thread = threading.Thread(target=messages.wait)
+    thread.start()
+    assert messages.over(60)
+    assert [one() for one in alive] == [None] * 3
+    assert messages.lost == lost
+    thread.join()
