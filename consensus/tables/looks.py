@@ -73,10 +73,10 @@ def stand_in(numbers: np.ndarray) -> int | None:
     It is the only one below 0, whole, and of nines alone, or twice there and far from the others.
     """
     there = numbers[np.isfinite(numbers)]
-    below, others = np.unique(there[there < 0]), there[there >= 0]
-    if len(below) != 1 or below[0] > -9 or below[0] % 1 or 2 * len(others) < len(there):  # most are missing, or none
-        return None
-    nines, far = set(str(int(-below[0]))) == {"9"}, len(there) - len(others) > 1 and 2 * others.max() < -below[0]
+    below, others = there[there < 0], there[there >= 0]
+    if not len(below) or below.min() < below.max() or below[0] > -9 or below[0] % 1 or 2 * len(others) < len(there):
+        return None  # others below 0 as well, or most of them are missing
+    nines, far = set(str(int(-below[0]))) == {"9"}, len(below) > 1 and 2 * others.max() < -below[0]
     return int(below[0]) if nines or far else None
 
 

@@ -174,7 +174,10 @@ def _warn_of_stand_ins(where: Where, columns: Mapping[str, pandas.Series], readi
     likely = {label: number for label, one in found.items() if one is not None and (number := looks.stand_in(one)) is not None}
     if likely:
         values = sorted(set(likely.values()))
-        gone = f"na_values={values}" if reading is not None else f"frame.replace({values}, numpy.nan)"
+        others = (one for label, one in found.items() if one is not None and label not in likely)
+        gone = f"na_values={values}"
+        if reading is None or any(np.isin(one, values).any() for one in others):  # there it is a number like others
+            gone = f"frame.replace({likely}, numpy.nan)" + (" of what pandas.read_csv returns" if reading is not None else "")
         _checks.warn(
             f"{where} has numbers that may stand for missing ones, the only ones below 0 in their columns, and takes them as "
             f"they are: {', '.join(f'{number} in {label!r}' for label, number in likely.items())}; {gone} makes them missing"

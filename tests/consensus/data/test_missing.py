@@ -188,6 +188,17 @@ def test_numbers_that_seem_to_stand_for_missing_ones_are_named_with_what_makes_t
         assert data.X[:, 0].tolist() == [cell for cell in frame["size"] if cell != number]
 
 
+def test_the_remedy_leaves_the_same_number_of_other_columns(tmp_path, recwarn):
+    frame = pd.DataFrame({"size": [1.0, -99.0, 3.0], "depth": [-99.0, -98.0, 2.0], "y": [1.0, 2.0, 3.0]})
+    frame.to_csv(path := tmp_path / "a.csv", index=False)
+    for given, what in ((frame, ""), (path, " of what pandas.read_csv returns")):
+        load(given, target="y")
+        remedy = str(recwarn.pop(UserWarning).message).partition("; ")[2]
+        assert remedy == f"frame.replace({{'size': -99}}, numpy.nan){what} makes them missing"
+    kept = load(eval(remedy.partition(" of what")[0], {"frame": frame, "numpy": np}), target="y", missing="drop")
+    assert kept.X.tolist() == [[1.0, -99.0], [3.0, 2.0]]
+
+
 def test_a_target_with_a_number_for_missing_ones_is_named(recwarn):
     load(pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [5.0, -9999.0, 6.0]}), target="y")
     assert "-9999 in 'y'" in str(recwarn.list[0].message)
