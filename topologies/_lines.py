@@ -3,10 +3,11 @@
 import csv
 import gzip
 import itertools
+import math
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from topologies._checks import shown
@@ -21,6 +22,7 @@ _TO = """j v to target dst dest destination b node2 nodeid2 user2 id2 idj agent2
 toid nj nodej v2 p2"""
 _OTHER = """w weight weights rating value count duration distance dist rssi day hour minute idx index row line no nr number"""
 TIMES, FROM, TO, OTHER = (frozenset(names.split()) for names in (_TIMES, _FROM, _TO, _OTHER))
+MISSING = ("nan", "na", "n/a", "<na>", "null", "none", "nat")  # in lower case
 ENDS = frozenset(["end", "stop", "until", "endtime", "stoptime", "tend", "finish"])
 
 
@@ -49,6 +51,31 @@ def iso(text: str) -> datetime | None:
 def integers(names: list[str]) -> bool:
     """Return whether all names are whole numbers as `int` writes them."""
     return all(name.removeprefix("-").isdecimal() and str(int(name)) == name for name in names)
+
+
+def whole(names: Collection[str]) -> dict[str, str]:
+    """Return names with decimals or exponents as `int` writes them, such as 1.0 and 1e+00, if all names are whole numbers."""
+    values = {name: float(name) for name in names if is_number(name)}
+    if len(values) < len(names) or not all(value.is_integer() and abs(value) < 2.0**53 for value in values.values()):
+        return {}
+    return {name: str(int(value)) for name, value in values.items() if not name.removeprefix("-").isdecimal()}
+
+
+def sign(names: Iterable[str]) -> str | None:
+    """Return the first name without letters and digits, such as ->; None if there is none."""
+    return next((name for name in names if name and not any(sign.isalnum() or sign > "\x7f" for sign in name)), None)
+
+
+def no_name(column: Sequence[str]) -> tuple[int, str] | None:
+    """Return the place of the first field of a column that is no name, and why; None if there is none."""
+    names = list(dict.fromkeys(column))
+    if all(name[:1] in ("(", "[") for name in names):
+        return 0, f"{names[0]!r} is a part of a pair, and no name"
+    if all(map(is_number, names)):
+        for name in names:
+            if math.isfinite(float(name)) and not float(name).is_integer():
+                return column.index(name), f"{name}, in a column of numbers, is no name"
+    return None
 
 
 class Lines:

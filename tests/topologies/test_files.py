@@ -1,7 +1,10 @@
 """Graphs in files: every format against networkx's own writers or by hand, and what leaves open what it means."""
 
+import ast
 import gzip
 import json
+import re
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -138,6 +141,53 @@ def test_a_matrix_is_no_list_of_edges_and_the_remedy_reads_it(tmp_path, monkeypa
     numbers = [line[-3:] for line in lines[1:]] if "a" in text else lines
     assert np.array_equal(topologies.adjacency(found.graph(0)).toarray() != 0, np.array(numbers, float) != 0)
     assert found.labels == (("a", "b", "c") if "a" in text else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "edges"),
+    [
+        ("0 -> 1\n1 -> 2\n", "line 1, '0 -> 1': '->' has neither letters nor digits", {("0", "1"), ("1", "2")}),
+        ("# of roads\na -- b 3\nb -- c 4\n", "line 2, 'a -- b 3': '--' has", {("a", "b"), ("b", "c")}),
+        ("(0, 1)\n(0, 2)\n(1, 2)\n", r"line 1, '(0, 1)': '(0' is a part of a pair", {(0, 1), (0, 2), (1, 2)}),
+        ("name,lat,lon\na,59.9,10.7\nb,41.9,12.5\n", "line 2, 'a,59.9,10.7': 59.9, in a column of numbers, is no name", None),
+        ("0.1,0.7\n0.2,0.6\n0.1,0.6\n", "line 1, '0.1,0.7': 0.1, in", None),
+        ("w,i,j\n0.5,1,2\n2,2,3\n", "names its columns w, i, j", None),
+        ("0.5,1,2\n0.5,2,3\n", "line 1, '0.5,1,2': 0.5, in", None),
+        ("0,1\n1,nan\n2,0\n", "line 2, '1,nan': 'nan', among numbers, is a missing name", None),
+        ("a,b\nb,*\n*,a\n", "line 2, 'b,*': '*' has", None),
+    ],
+)
+def test_signs_between_ends_pairs_and_positions_are_no_edges(tmp_path, monkeypatch, text, why, edges):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=f"^a.csv(, )?.*{re.escape(why)}") as error:
+        topologies.read_graph("a.csv")
+    if edges is not None:
+        remedy = str(error.value).partition(". Take ")[2].removesuffix("; positions are no edges")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            found = eval(remedy, {"networkx": nx, "ast": ast, "path": "a.csv"})
+        assert set(found.edges) == edges
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "source,target\n0,1.0\n1,2.0\n2,0.0\n",  # as pandas writes a column that once lacked a value
+        "0.000000000000000000e+00 1.000000000000000000e+00\n1.0e+00 2.0e+00\n2.0e+00 0.0e+00\n",  # as numpy.savetxt does
+        "0 1\n1 2\n2 0\n",
+    ],
+)
+def test_whole_numbers_are_names_however_they_are_written(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    assert set(topologies.read_graph(tmp_path / "a.csv").edges) == {(0, 1), (1, 2), (0, 2)}
+
+
+def test_names_that_look_like_numbers_among_others_stay_text(tmp_path):
+    (tmp_path / "a.csv").write_text("1e3,ab\nab,2.0\n2.0,1e3\n")
+    assert list(topologies.read_graph(tmp_path / "a.csv")) == ["1e3", "ab", "2.0"]
+    (tmp_path / "a.csv").write_text("007,7\n7,1\n1,007\n")
+    assert list(topologies.read_graph(tmp_path / "a.csv")) == ["007", "7", "1"]
 
 
 def test_three_weighted_edges_are_no_matrix(tmp_path):

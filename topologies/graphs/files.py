@@ -187,6 +187,8 @@ def _edge_list(path: str, directed: bool | None, header: bool | None, sep: str |
     for place, (_, text, fields) in enumerate(rows):
         if "{" in text:
             fields[:] = [*_attributes(text, partial(fault, place))]
+        if sign := _lines.sign(fields[:2]):
+            raise fault(place, f"{sign!r} has neither letters nor digits, and is no name. {_remedy(lines, sign)}")
         if not 2 <= len(fields) <= 3:
             raise fault(
                 place,
@@ -196,9 +198,14 @@ def _edge_list(path: str, directed: bool | None, header: bool | None, sep: str |
             )
         if not (fields[0] and fields[1]):
             raise fault(place, "a name is empty")
+    ends = {name for place, (_, _, fields) in enumerate(rows) for name in fields[:2] if place or _lines.is_number(name)}
+    as_int = _lines.whole(ends)
+    for _, _, fields in rows:
+        fields[:2] = [as_int.get(name, name) for name in fields[:2]]
     names = rows[0][2] if _has_header(rows, header, partial(fault, 0)) else None
     begin = 0 if names is None else 1
     _check_order(lines, names, len(rows[0][2]), bool(directed))
+    _check_names(lines, [fields[:2] for _, _, fields in rows[begin:]], lambda place, why: fault(place + begin, why))
     attribute = names[2] if names and len(names) == 3 else "weight"
     edges: list[tuple[str, str, dict[str, Any]]] = []
     for place, (_, _, fields) in enumerate(rows[begin:], begin):
@@ -260,6 +267,29 @@ def _check_order(lines: _lines.Lines, header: list[str] | None, fields: int, dir
         f"networkx.from_pandas_edgelist(pandas.read_csv(path{how}), {source!r}, {target!r}{create})"
         + (", or topologies.Temporal.from_csv if these are contacts over time" if timed else "")
     )
+
+
+def _check_names(lines: _lines.Lines, pairs: list[list[str]], fault: Callable[[int, str], ValueError]) -> None:
+    """Raise an error if what would be the ends of edges are pairs, positions or weights, or missing."""
+    texts = {name for pair in pairs for name in pair if name.lower() in _lines.MISSING or not _lines.is_number(name)}
+    missing = texts if len(texts) == 1 and min(texts).lower() in _lines.MISSING else set()
+    for column in map(list, zip(*pairs, strict=True)):
+        if gone := missing.intersection(column):
+            raise fault(column.index(min(gone)), f"{min(gone)!r}, among numbers, is a missing name: drop the line")
+        if found := _lines.no_name(column):
+            place, why = found
+            raise fault(place, f"{why}. {_remedy(lines, column[place])}; positions are no edges")
+
+
+def _remedy(lines: _lines.Lines, name: str) -> str:
+    """Return how to read edges that have this name in the place of one of their ends."""
+    sep = lines.sep or " "
+    if name[:1] in ("(", "["):
+        return "Take networkx.Graph(map(ast.literal_eval, open(path)))"
+    if sep == " " and _lines.sign([name]):
+        return f"Take networkx.parse_edgelist(open(path).read().replace({name!r}, ' ').splitlines(), data=False)"
+    how = _PANDAS.get(sep, repr(sep))
+    return f"Take both ends by networkx.from_pandas_edgelist(pandas.read_csv(path, sep={how}), source=..., target=...)"
 
 
 def _attributes(text: str, fault: Callable[[str], ValueError]) -> Iterator[Any]:

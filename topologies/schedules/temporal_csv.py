@@ -9,11 +9,25 @@ import numpy as np
 
 from topologies import _names
 from topologies._checks import listed, shown
-from topologies._lines import ENDS, FROM, OTHER, TIMES, TO, Lines, integers, is_number, iso, plain
+from topologies._lines import (
+    ENDS,
+    FROM,
+    MISSING,
+    OTHER,
+    TIMES,
+    TO,
+    Lines,
+    integers,
+    is_number,
+    iso,
+    no_name,
+    plain,
+    sign,
+    whole,
+)
 
 Column: TypeAlias = int | str
 _NUMBER = "a number"
-_MISSING = ("nan", "na", "n/a", "<na>", "null", "none", "nat")  # in lower case
 
 
 class Contacts(NamedTuple):
@@ -39,15 +53,28 @@ class Trace:
     def read(self, labels: Sequence[Hashable] | np.ndarray | None, self_contacts: str) -> Contacts:
         """Return the contacts in the file."""
         found = self._columns()
-        when, first, second = found[:3]
+        when = found[0]
+        as_int = whole(set().union(*found[1:3]))
+        first, second = ([as_int.get(name, name) for name in some] for some in found[1:3])
+        for some in (first, second):
+            if (no := sign(dict.fromkeys(some))) is not None:
+                wrong: tuple[int, str] | None = some.index(no), f"{no!r} has neither letters nor digits, and is no name"
+            else:
+                wrong = no_name(some)
+            if wrong:
+                self._fault(
+                    wrong[0],
+                    f"{wrong[1]}; if the first three fields are not time, i, j, say columns=; positions are for "
+                    "topologies.Mobile.from_positions",
+                )
         places: dict[str, int] = {}  # of agents, in order of appearance
         ends = np.array([[places.setdefault(name, len(places)) for name in some] for some in (first, second)])
         if "" in places:
             self._fault(int(np.argmax(np.any(ends == places[""], axis=0))), "a label is empty")
-        for name in (name for name in places if name.lower() in _MISSING and labels is None):
-            if len(places) > 1 and integers([other for other in places if other != name]):
+        for name in (name for name in places if name.lower() in MISSING and labels is None):
+            if len(places) > 1 and all(is_number(other) for other in places if other != name):
                 place = int(np.argmax(np.any(ends == places[name], axis=0)))
-                self._fault(place, f"a label is missing, {name!r} among whole numbers; if it is one, pass labels=")
+                self._fault(place, f"a label is missing, {name!r} among numbers; if it is one, pass labels=")
         times = self._times(when, "time")
         itself = np.flatnonzero(ends[0] == ends[1])
         if itself.size and self_contacts == "error":

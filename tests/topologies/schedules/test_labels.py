@@ -227,11 +227,33 @@ def test_nan_beside_numbers_and_in_lists_of_texts_is_no_agent(contacts):
 def test_nan_in_a_file_of_numbers_is_no_agent_unless_labels_say_so(tmp_path):
     path = tmp_path / "contacts.csv"
     path.write_text("0,1,2\n1,2,nan\n")
-    with pytest.raises(ValueError, match=r"line 2, '1,2,nan': a label is missing, 'nan' among whole numbers; if it is"):
+    with pytest.raises(ValueError, match=r"line 2, '1,2,nan': a label is missing, 'nan' among numbers; if it is"):
         topologies.Temporal.from_csv(path, 1)
     assert topologies.Temporal.from_csv(path, 1, labels=["1", "2", "nan"]).agents == 3
     path.write_text("0,ann,bob\n1,bob,nan\n")
     assert topologies.Temporal.from_csv(path, 1).labels == ("ann", "bob", "nan")  # somebody called so
+
+
+def test_whole_numbers_are_agents_however_they_are_written(tmp_path):
+    path = tmp_path / "contacts.csv"
+    path.write_text("t,i,j\n0,0,1.0\n1,1,2.0\n2,2,0.0\n")
+    assert topologies.Temporal.from_csv(path, 1).labels == (0, 1, 2)
+    path.write_text("t,i,j\n0,1.0,2.0\n1,2.0,nan\n")
+    with pytest.raises(ValueError, match=r"line 3, '1,2.0,nan': a label is missing, 'nan' among numbers"):
+        topologies.Temporal.from_csv(path, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("t,id,x,y\n0,1,0.5,0.1\n1,2,0.7,0.3\n", "line 2, '0,1,0.5,0.1': 0.5, in a column of numbers, is no name"),
+        ("t a -> b\n0 ann -> bob\n1 bob -> ann\n", "line 2, '0 ann -> bob': '->' has neither letters nor digits"),
+    ],
+)
+def test_positions_and_arrows_are_no_contacts(tmp_path, text, why):
+    (tmp_path / "contacts.csv").write_text(text)
+    with pytest.raises(ValueError, match=f"{why}.*say columns=; positions are for topologies.Mobile.from_positions"):
+        topologies.Temporal.from_csv(tmp_path / "contacts.csv", 1)
 
 
 test_refusals = refusals(
