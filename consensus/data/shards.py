@@ -142,7 +142,7 @@ class Shards:
         found = []
         for agent, (X, y, *_) in enumerate(pairs):
             names = (f"X of parts[{agent}]", f"y of parts[{agent}]")
-            found.append(arrays(alike(names[0], X, columns), coded(names[1], y, classes)[0], names))
+            found.append(arrays(alike(names[0], X, columns, **{names[1]: y}), coded(names[1], y, classes)[0], names))
         if len({sp.issparse(X) for X, _ in found}) > 1:
             raise TypeError(
                 "parts must have sparse features of all agents, or of none: scipy.sparse.csr_array(X) makes one sparse"

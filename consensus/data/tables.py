@@ -61,13 +61,16 @@ def complete(name: str, X: object) -> tuple[Any, Columns | None]:
     return frames.complete(name, X)
 
 
-def alike(name: str, X: object, columns: Columns | None) -> Any:  # noqa: ANN401  # an array, or what becomes one
-    """Return features as those of training data with ``columns``: of a data frame by name; arrays are features already."""
+def alike(name: str, X: object, columns: Columns | None, **joined: Any) -> Any:  # noqa: ANN401  # an array, or what becomes one
+    """Return features as those of training data with ``columns``: of a data frame by name; arrays are features already.
+
+    ``joined`` are those whose rows are joined to theirs by place; a warning says if their index has another order.
+    """
     if _plain(X):
         return X
     from consensus.tables import frames
 
-    return frames.alike(name, X, cast("frames.Columns | None", columns))
+    return frames.alike(name, X, cast("frames.Columns | None", columns), **joined)
 
 
 def coded(name: str, y: Any, classes: Classes | None = None) -> tuple[Any, Classes | None]:  # noqa: ANN401  # of any library

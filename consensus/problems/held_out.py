@@ -112,7 +112,7 @@ def held_out(problem: SampleSums, test: Any) -> HeldOut:  # noqa: ANN401  # arra
         raise TypeError(f"test must be a pair (X, y); got {_checks.shown(test)}") from error
     _checks.needs("test", problem.loss, "error")
     shards = problem.shards
-    X = alike("X of test", X, shards.columns)
+    X = alike("X of test", X, shards.columns, **{"y of test": y})
     X, y = arrays(X, coded("y of test", y, shards.classes)[0], ("X of test", "y of test"))
     features = shards.features.shape[2:]
     if X.shape[1:] != features:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
-from consensus.tables.frames import Classes, Columns, Labelled, Target
+from consensus.tables.frames import Classes, Columns, Labelled, Target, check_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,16 +119,3 @@ def _remedy(X: Any) -> str:  # noqa: ANN401  # of any library
     if any(kind.__name__ == "Dataset" for kind in type(X).__mro__):
         return ": consensus.data.LazyShards.from_list takes such data sets, one for each agent"
     return ""
-
-
-def check_order(X: object, **columns: Any) -> None:  # noqa: ANN401  # of pandas
-    """Warn of columns whose index is that of ``X`` in another order, as rows are joined by place."""
-    index: Any = getattr(X, "index", None)
-    for name, column in columns.items():
-        if not (hasattr(column, "iloc") and hasattr(X, "iloc")) or column.index.equals(index):
-            continue
-        if len(column) == len(index) == len(column.index.union(index)) and index.is_unique:
-            _checks.warn(
-                f"{name} has the index of X in another order, and its rows are joined to those of X by place: "
-                f"{name}.loc[X.index] has the order of X, and {name}.to_numpy() says that places are meant"
-            )

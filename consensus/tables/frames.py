@@ -360,14 +360,29 @@ def features_of(name: str, X: object) -> tuple[Any, Columns | None]:
     return (X, None) if columns is None else (columns.transform(X, name), columns)
 
 
-def alike(name: str, X: object, columns: Columns | None) -> Any:  # noqa: ANN401  # an array, or what becomes one
+def alike(name: str, X: object, columns: Columns | None, **joined: Any) -> Any:  # noqa: ANN401  # an array, or what becomes one
     """Return features as those of training data with ``columns``: of a data frame by name; arrays are features already."""
+    check_order(X, **joined)
     X = as_frame(X)
     if isinstance(X, Labelled):
         if isinstance(X.about, Columns) and columns is not None and X.about.features != columns.features:
             raise ValueError(f"{name} must have the features {listed(columns.features)}; got {listed(X.about.features)}")
         return np.asarray(X) if columns is None or columns.fill is None else filled(np.asarray(X), columns.fill)
     return X if columns is None or not is_frame(X) else columns.transform(X, name)
+
+
+def check_order(X: object, **columns: Any) -> None:  # noqa: ANN401  # of pandas
+    """Warn of columns whose index is that of ``X`` in another order, as rows are joined by place."""
+    index: Any = getattr(X, "index", None)
+    for name, column in columns.items():
+        if not (hasattr(column, "iloc") and hasattr(X, "iloc")) or column.index.equals(index):
+            continue
+        if len(column) == len(index) == len(column.index.union(index)) and index.is_unique:
+            short = name.partition(" ")[0]
+            _checks.warn(
+                f"{name} has the index of X in another order, and its rows are joined to those of X by place: "
+                f"{short}.loc[X.index] has the order of X, and {short}.to_numpy() says that places are meant"
+            )
 
 
 def complete(name: str, X: object) -> tuple[Any, Columns | None]:

@@ -223,3 +223,18 @@ def test_columns_in_another_order_of_the_index_are_joined_by_place_with_a_warnin
         assert all(same) is ("numpy" in remedy)
         assert not recwarn.list
         consensus.partition(X, **shuffled)
+
+
+def test_targets_of_a_test_set_and_of_parts_in_another_order_of_the_index_are_named(recwarn):
+    X = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}, index=[3, 5, 7, 9])
+    y = pd.Series([1.0, 2.0, 3.0, 4.0], X.index)
+    problem = consensus.Problem(consensus.Linear(1), consensus.SquaredLoss(), consensus.partition(X, y, agents=2))
+    problem.test_set((X, y))
+    consensus.Shards.from_list([(X, y), (X, y.to_numpy())])
+    assert not recwarn.list
+    for call, what in (
+        (lambda: problem.test_set((X, y[::-1])), "y of test"),
+        (lambda: consensus.Shards.from_list([(X, y), (X, y[::-1])]), "y of parts[1]"),
+    ):
+        call()
+        assert str(recwarn.pop(UserWarning).message).startswith(f"{what} has the index of X in another order, and its rows are")
