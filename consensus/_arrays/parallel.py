@@ -161,13 +161,13 @@ def for_chunks(
 
     A chunk holds as many agents as fit in a core's cache, at least one: the function touches ``bytes_per_agent``, of which
     ``streamed`` bytes are touched but once and need not fit. ``operations_per_agent`` are multiply-adds, where they are many
-    more than the bytes; they may differ between agents.
+    more than the bytes; they may differ between agents. Where no bytes are, of arrays on a device, all agents are one chunk.
     """
     size = CHUNK_BYTES // max(1, bytes_per_agent - streamed)
     small = agents * bytes_per_agent <= _WORTH_BYTES and agents * operations_per_agent <= _WORTH_OPERATIONS
     if not agents:
         return
-    if small and size > 1 and one_thread.depth:  # in rounds of a small network: at once
+    if not bytes_per_agent or (small and size > 1 and one_thread.depth):  # elsewhere, or in rounds of a small network: at once
         function(slice(0, agents))
         return
     with one_thread:

@@ -13,6 +13,7 @@ from consensus.communication.messages import Messages
 from consensus.communication.network import Network
 from consensus.communication.packed import Packed, from_bytes, to_bytes
 from consensus.communication.plans import Edges, Plan
+from consensus.communication.runs import Runs
 
 
 class BlockNetwork(Exchanges, Network):
@@ -88,6 +89,9 @@ class BlockNetwork(Exchanges, Network):
         self, round: int, rule: Callable[[Messages], np.ndarray], *blocks: np.ndarray | Packed, beside: int = 0
     ) -> tuple[np.ndarray, ...]:
         return self._exchange(round, ("mix",), blocks, beside, rule)
+
+    def rounded(self, rows: np.ndarray, unit: np.ndarray) -> Packed:
+        return Runs.nearest(rows, unit)
 
     def edges(self, round: int) -> Edges:
         return Edges.of(self.schedule.weights(self.schedule.key(round)), self.rows)

@@ -146,6 +146,22 @@ class Network(Protocol):
             New arrays, one for each block.
         """
 
+    def rounded(self, rows: Float[np.ndarray, "agents P"], unit: Float[np.ndarray, "agents parts"]) -> Packed:
+        """Return rows as whole multiples of units, to be sent.
+
+        Parameters
+        ----------
+        rows : ndarray (agents, P)
+            Rows.
+        unit : ndarray (agents, parts)
+            Positive numbers.
+
+        Returns
+        -------
+        Packed
+            As :meth:`consensus.compression.Runs.nearest` returns them.
+        """
+
     def edges(self, round: int) -> Edges:
         """Return the edges of the block, for :meth:`send_each`.
 

@@ -24,7 +24,7 @@ from consensus.frameworks.torch_checks import checked_device
 from consensus.observe import Gathered, Observer
 from consensus.observe.gather import Whole
 from consensus.problems.functions import FunctionProblem
-from consensus.solvers import NIDS, AdaptiveNEXT, Auto, AutoGT, check_needs
+from consensus.solvers import NIDS, AdaptiveNEXT, Auto, check_needs
 from consensus.solvers.auto import chosen
 from topologies.schedules import ScheduleLike
 
@@ -131,7 +131,7 @@ class Device(Engine):
     def _begun(self, problem: Problem, there: Any, solver: Solver, begin: Begin) -> State:  # noqa: ANN401
         if begin.resumed:
             return cast(State, _mapped(begin.state(problem, solver), self._there))
-        return cast(State, solver.init(there, self._there(begin.numbers["w"])))
+        return cast(State, _mapped(solver.init(there, self._there(begin.numbers["w"])), self._there))
 
     def _there(self, value: Any) -> Any:  # noqa: ANN401  # numbers of the host stay there
         array = isinstance(value, np.ndarray) and value.ndim and value.dtype.kind == "f"
@@ -150,12 +150,14 @@ class Device(Engine):
 
     def _try(self, there: OnDevice, network: DeviceNetwork, solver: Any, begin: Begin) -> None:  # noqa: ANN401
         """Raise ``TypeError`` if a first round of the solver asks for what a device does not have."""
+        if reason := _unfit(solver, there):
+            raise TypeError(f"{type(solver).__name__} does not run on a device ({reason}): {_REMEDY}")
         own, trial = there.apart(), DeviceNetwork(network.schedule, network.dtype, self.device)
         try:
-            state = solver.init(own, self._there(begin.numbers["w"]))
+            state = _mapped(solver.init(own, self._there(begin.numbers["w"])), self._there)
             state = solver.step(own, trial, state)
             fits = isinstance(state.w, DeviceRows)
-            if isinstance(own, DeviceFunctions):
+            if not own.trusted:
                 own.value(state.w)  # of which rows are
         except (DivergenceError, loaded().cuda.OutOfMemoryError):
             raise
@@ -168,13 +170,9 @@ class Device(Engine):
 def _default(problem: Any, network: ScheduleLike) -> Auto:  # noqa: ANN401  # what a user solves
     """Return what ``Auto`` chooses among methods that run on a device; raise ``TypeError`` if none of them fits."""
     method, why = chosen(problem, network)
-    if isinstance(method, AdaptiveNEXT):
-        why = f"on a device, where AdaptiveNEXT does not run; {why}"
-        try:
-            convex = bool(problem.lipschitz().max() < np.inf and problem.strong_convexity().min() >= 0)
-        except TypeError:
-            convex = False
-        method = NIDS() if convex else AutoGT()
+    if reason := _unfit(method, problem):
+        why = f"on a device, where AdaptiveNEXT does not run ({reason}); {why}"
+        method = NIDS()
         try:
             with warnings.catch_warnings(action="error"):  # of what its theory needs
                 check_needs(method, problem, network)
@@ -184,6 +182,14 @@ def _default(problem: Any, network: ScheduleLike) -> Auto:  # noqa: ANN401  # wh
                 f"network, or {_REMEDY}"
             ) from error
     return Auto(method, why)
+
+
+def _unfit(solver: object, problem: Any) -> str | None:  # noqa: ANN401
+    """Return why a solver has no form on a device for a problem, where a trial would not say it."""
+    r = problem.regularizer
+    if not isinstance(solver, AdaptiveNEXT) or r.quadratic or r.squares is not None:
+        return None
+    return f"Newton's method for its local problems with {r}, which is no sum of squares, is the host's"
 
 
 def _here(value: Any) -> Any:  # noqa: ANN401

@@ -15,6 +15,7 @@ from consensus.communication.flooding import Flooding
 from consensus.communication.messages import Messages
 from consensus.communication.packed import Packed
 from consensus.compression.base import Compressor
+from consensus.device.rounding import Rounded
 from consensus.device.rows import DeviceRows, _indices
 from consensus.engines.stacked import StackedNetwork
 from consensus.frameworks.torch_calls import loaded
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from topologies.schedules import ScheduleLike
 
 _DENSE = 256  # agents up to which a full matrix takes less time than a sparse one
+_UNWEIGHED = 1024  # blocks whose sizes wait on the device
 
 
 class DeviceNetwork(StackedNetwork):
@@ -33,6 +35,7 @@ class DeviceNetwork(StackedNetwork):
 
     def __init__(self, schedule: ScheduleLike, dtype: np.dtype, device: str) -> None:
         self._device = device
+        self._unweighed: list[tuple[Plan, Tensor]] = []
         super().__init__(schedule, dtype)
 
     def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Tensor]:
@@ -66,6 +69,9 @@ class DeviceNetwork(StackedNetwork):
             elif type(block) is np.ndarray:  # solvers begin with some of the host, such as ones
                 rows.append(self._there(block))
                 numbers += block.size // self.agents
+            elif isinstance(block, Rounded):
+                rows.append(block.rows.tensor)
+                self._weigh(plans[0], block)
             else:  # packed by the host: see OnHost
                 sent = self._packed(plans[0], kind, block)
                 rows.append(self._there(self._received(plans[0], sent, cast(Packed, block))))
@@ -76,6 +82,35 @@ class DeviceNetwork(StackedNetwork):
         else:
             mixed = [_ruled(rule, plan, self.rows, DeviceRows(part)) for plan, part in zip(plans, rows, strict=True)]
         return cast("tuple[np.ndarray, ...]", tuple(mixed))
+
+    def rounded(self, rows: Any, unit: Any) -> Any:  # noqa: ANN401  # DeviceRows, and Packed but for its bytes
+        return Rounded.nearest(rows.tensor, unit.tensor)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        self._weigh_all()
+        return super().counts
+
+    @property
+    def traffic(self) -> np.ndarray:
+        self._weigh_all()
+        return super().traffic
+
+    def _weigh(self, plan: Plan, block: Rounded) -> None:
+        """Count packed rows; their sizes wait on the device until someone asks for counts, or many do."""
+        self._count(int(plan.copies.sum()) * (block.rows.size // self.agents), 0)
+        self._unweighed.append((plan, block.bytes))
+        if len(self._unweighed) >= _UNWEIGHED:
+            self._weigh_all()
+
+    def _weigh_all(self) -> None:
+        waiting, self._unweighed = self._unweighed, []
+        if waiting:
+            here = loaded().stack([sizes for _, sizes in waiting]).cpu().numpy()
+            for (plan, _), sizes in zip(waiting, here, strict=True):
+                ends = np.append(0, np.cumsum(sizes[plan.matrix.indices]))[plan.matrix.indptr]
+                self._count(0, int(plan.copies @ sizes))
+                self._traffic += plan.copies * sizes + np.diff(ends) - plan.own * sizes
 
     def _there(self, array: np.ndarray) -> Tensor:
         found: Tensor = loaded().from_numpy(np.array(array, self.dtype)).to(self._device)
@@ -88,6 +123,9 @@ class DeviceNetwork(StackedNetwork):
 
 class DeviceFlooding(Flooding):
     """Minima of the agents' numbers, of which the host gets a copy: what is decided by them is decided there."""
+
+    def all(self, yes: np.ndarray) -> bool:
+        return super().all(yes.host() if isinstance(yes, DeviceRows) else yes)
 
     def _minimum(self, values: np.ndarray) -> float:
         return super()._minimum(values.host() if isinstance(values, DeviceRows) else values)

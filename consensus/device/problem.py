@@ -5,20 +5,21 @@ from __future__ import annotations
 import copy
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
+from consensus.device.linearization import DeviceLinearization, DeviceModel, even_parts, flat
+from consensus.device.losses import DeviceLoss, forms_there
 from consensus.device.rows import DeviceRows
 from consensus.frameworks.torch import Torch
 from consensus.frameworks.torch_calls import loaded
-from consensus.frameworks.torch_device import Forms, forms_of
+from consensus.frameworks.torch_device import forms_of
 from consensus.models import MLP, Linear
-from consensus.models.linearization import fitting, parts
-from consensus.owners.log_link import LogLink
+from consensus.models.linearization import fitting
 from consensus.problems.batch import Batch, checked
-from consensus.problems.samples import by_agent, has_buffers, trains_apart
+from consensus.problems.samples import by_agent, has_buffers, of_batches, trains_apart
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +31,8 @@ Forward = Callable[
 
 class OnDevice(ABC):
     """A problem whose gradients are computed on a device; all else is the problem's."""
+
+    trusted = False  # whether no function of the user's computes its values
 
     def __init__(self, problem: Any, device: str) -> None:  # noqa: ANN401  # what a user solves
         self._problem, self.device = problem, device
@@ -52,6 +55,10 @@ class OnDevice(ABC):
     @abstractmethod
     def value_and_gradient(self, w: DeviceRows) -> tuple[DeviceRows, DeviceRows]:
         """Return the costs g_i(w_i) and their gradients: see :meth:`consensus.Problem.value_and_gradient`."""
+
+    @abstractmethod
+    def value(self, w: DeviceRows) -> DeviceRows:
+        """Return the costs g_i(w_i): see :meth:`consensus.Problem.value`."""
 
     def average_gradient(self, w: DeviceRows, batch: Batch | None = None) -> DeviceRows:
         """Return the gradients of the average form: see :meth:`consensus.Problem.average_gradient`."""
@@ -99,14 +106,14 @@ class DeviceProblem(OnDevice):
     Parameters
     ----------
     problem : Problem
-        With a model that is ``Linear``, ``MLP`` or ``models.Torch``, and one of the package's losses.
+        With a model that is ``Linear``, ``MLP`` or ``models.Torch``.
     device : str
         The device.
 
     Raises
     ------
     TypeError
-        If there are no samples in arrays, or the model or the loss has no form on a device.
+        If there are no samples in arrays, or the model has no form on a device.
     ValueError
         If the model computes on another device.
     """
@@ -120,12 +127,7 @@ class DeviceProblem(OnDevice):
                 f"Device takes problems of functions, or with a model and samples in arrays; got {problem}: engine='stacked' "
                 "takes it"
             )
-        forms = _forms(problem.loss)
-        if forms is None:
-            raise TypeError(
-                "Device takes SquaredLoss, Huber, LogisticLoss, CrossEntropy, PoissonLoss, GammaLoss and NegativeBinomialLoss; "
-                f"got {problem.loss}: engine='stacked' takes it"
-            )
+        forms, self.trusted = forms_there(problem.loss, device), forms_of(problem.loss) is not None
         self._forms, self._forward = forms, forward_of(model, device, shards)
         self._spans = [(part.start, part.start + int(np.prod(part.shape)), part.shape) for part in model.layout]
         self._features, self._targets, self._weights = (
@@ -133,6 +135,9 @@ class DeviceProblem(OnDevice):
             for array in (shards.features, shards.targets, problem.weights)
         )
         self._agents = torch.arange(problem.agents, device=device)[:, None]
+        # What solvers find there that ask for curvature.
+        self.weights, self.loss, self.model = DeviceRows(self._weights), DeviceLoss(problem.loss, forms), DeviceModel(self)
+        self.shards = _Instead(shards, features=DeviceRows(self._features), targets=DeviceRows(self._targets))
         kept = getattr(model, "_kept", 2 * sum(model.widths[1:]))  # numbers of a sample
         self._largest = [fitting(problem.agents * kept, problem.dtype, device)]  # or the run's batches; copies share it
 
@@ -150,12 +155,19 @@ class DeviceProblem(OnDevice):
     def value(self, w: DeviceRows) -> DeviceRows:
         """Return the costs g_i(w_i): see :meth:`consensus.Problem.value`."""
         problem, x, d, c = self._problem, self._features, self._targets, self._weights
+        if of_batches(problem.loss):
+            *_, own = self._in_turn(w.tensor, x, d, c, None, values=True)
+            return cast(DeviceRows, problem._with_share(DeviceRows(own), w))
         found, leaves = c.new_zeros(len(c)), self._leaves(w.tensor)
         with loaded().no_grad():
-            for part in even_parts(c.shape[1], problem.micro_batch or self._largest[0]):
+            for part in self._parts(c.shape[1]):
                 f = self._forward(leaves, x[:, part]).reshape(*c[:, part].shape, -1)
                 found += (self._forms.value(f, d[:, part]) * c[:, part]).sum(dim=1)
         return cast(DeviceRows, problem._with_share(DeviceRows(found), w))
+
+    def linearize(self, w: DeviceRows, rows: slice) -> tuple[DeviceRows, DeviceLinearization]:
+        """Return outputs and their linearization at w, for some agents: see :meth:`consensus.Problem.linearize`."""
+        return self.model.linearize(w[rows], self.shards.features[rows])
 
     def changes(
         self, w: DeviceRows, places: np.ndarray, old: np.ndarray, weights: np.ndarray, linear: bool
@@ -168,7 +180,7 @@ class DeviceProblem(OnDevice):
             leaves = self._leaves(w.tensor.repeat_interleave(count, dim=0))
             alone = x.flatten(0, 1)[:, None], d.flatten(0, 1)[:, None], self._weights.new_ones(agents * count, 1)
             slopes = self._pass(self._forward, leaves, *alone, values=False)
-            new = DeviceRows(_flat(slopes, agents * count).reshape(agents, count, -1))
+            new = DeviceRows(flat(slopes, agents * count).reshape(agents, count, -1))
             return new, weights @ (new - old)
         leaves = self._leaves(w.tensor)
         outputs = self._forward(leaves, x)
@@ -176,7 +188,11 @@ class DeviceProblem(OnDevice):
         moved = weights[..., None] * (new - old)[:, None]
         u = moved.tensor.movedim(1, 0).reshape(-1, *outputs.shape)
         sums = [torch.autograd.grad(outputs, leaves, one, retain_graph=True, materialize_grads=True) for one in u]
-        return new, DeviceRows(torch.stack([_flat(slopes, agents) for slopes in sums], dim=1))
+        return new, DeviceRows(torch.stack([flat(slopes, agents) for slopes in sums], dim=1))
+
+    def _parts(self, samples: int, several: int = 1) -> Iterator[slice]:
+        """Yield samples, as many at a time as a pass takes of so many products."""
+        return even_parts(samples, max(1, (self._problem.micro_batch or self._largest[0]) // several))
 
     def _leaves(self, rows: Tensor) -> list[Tensor]:
         return [rows[:, start:end].reshape(len(rows), *shape).requires_grad_() for start, end, shape in self._spans]
@@ -185,7 +201,8 @@ class DeviceProblem(OnDevice):
         """Return the gradients of sums over samples, and maybe the sums.
 
         A batch takes one pass. All samples take as many as are reckoned to fit, or as a batch had until now, if these are more.
-        Modules that draw random numbers or normalise by their samples take one agent after the other, as in one process.
+        Modules that draw random numbers or normalise by their samples, and losses of a batch, take one agent after the other,
+        as in one process.
         """
         torch, problem = loaded(), self._problem
         problem.work.gradients += 1
@@ -202,14 +219,15 @@ class DeviceProblem(OnDevice):
             most = c.shape[1]
             self._largest[0] = max(self._largest[0], most)
         leaves = self._leaves(w.tensor)
-        if has_buffers(problem.model) or (batch is not None and trains_apart(problem.model)):
+        several = has_buffers(problem.model) or of_batches(problem.loss)  # samples that depend on each other
+        if several or (batch is not None and trains_apart(problem.model)):
             found = self._in_turn(w.tensor, x, d, c, batch, values)
         else:
             found = []
             for part in even_parts(c.shape[1], most):
                 more = self._pass(self._forward, leaves, x[:, part], d[:, part], c[:, part], values)
                 found = [a + b for a, b in zip(found, more, strict=True)] if found else more
-        return [DeviceRows(_flat(found[: len(leaves)], len(w))), *map(DeviceRows, found[len(leaves) :])]
+        return [DeviceRows(flat(found[: len(leaves)], len(w))), *map(DeviceRows, found[len(leaves) :])]
 
     def _in_turn(self, rows: Tensor, x: Tensor, d: Tensor, c: Tensor, batch: Batch | None, values: bool) -> list[Tensor]:
         """Return the same as :meth:`_pass`, of one agent after the other, by its own random numbers and its samples alone."""
@@ -217,13 +235,17 @@ class DeviceProblem(OnDevice):
         found: list[list[Tensor]] = []
 
         def of_one(row: Tensor, x: Tensor, d: Tensor, c: np.ndarray, _: Tensor, model: Torch) -> None:
-            function, own = model._function(row.dtype), self._leaves(row)
+            own, weights = self._leaves(row), torch.from_numpy(c).to(x.device)
+            if type(model) is not Torch:
+                found.append(self._pass(self._forward, own, x, d, weights, values))
+                return
+            function = model._function(row.dtype)
 
             def forward(leaves: list[Tensor], x: Tensor) -> Tensor:
                 return function([leaf[0] for leaf in leaves], x[0])
 
             with model._context(problem.dtype):
-                found.append(self._pass(forward, own, x, d, torch.from_numpy(c).to(x.device), values))
+                found.append(self._pass(forward, own, x, d, weights, values))
 
         by_agent(of_one, problem.model, problem.loss, batch)(rows, x, d, c.cpu().numpy(), rows, problem.rows)
         return [torch.cat(of_agents) for of_agents in zip(*found, strict=True)]
@@ -237,25 +259,17 @@ class DeviceProblem(OnDevice):
         return [*slopes, (self._forms.value(f, d) * c).sum(dim=1)] if values else list(slopes)
 
 
-def even_parts(samples: int, most: int) -> Iterator[slice]:
-    """Yield slices of at most so many samples, all of one size but the last."""
-    return parts(samples, -(-samples // -(-samples // most)))
+class _Instead:
+    """An object with some other attributes."""
 
+    def __init__(self, of: object, **instead: object) -> None:
+        self._of = of
+        self.__dict__ |= instead
 
-def _flat(arrays: Sequence[Tensor], agents: int) -> Tensor:
-    """Return arrays (agents, ...) as rows (agents, P)."""
-    rows: Tensor = loaded().cat([array.reshape(agents, -1) for array in arrays], dim=1)
-    return rows
-
-
-def _forms(loss: Any) -> Forms | None:  # noqa: ANN401  # any loss
-    if not isinstance(loss, LogLink):
-        return forms_of(loss)
-
-    def form(of: Callable[[Any, Any], Any]) -> Callable[[Tensor, Tensor], Tensor]:  # by NumPy's protocols
-        return lambda f, d: of(DeviceRows(f), DeviceRows(d)).tensor
-
-    return Forms(form(loss.value), form(loss.gradient))
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._of, name)
 
 
 def forward_of(model: object, device: str, shards: Any) -> Forward:  # noqa: ANN401

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -76,6 +76,9 @@ class DeviceRows(NDArrayOperatorsMixin):
     def __float__(self) -> float:
         return float(self.tensor)
 
+    def __int__(self) -> int:
+        return int(self.tensor)
+
     def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
         raise TypeError("it would copy numbers of the device to the host, which is never done in silence")
 
@@ -142,6 +145,8 @@ class DeviceRows(NDArrayOperatorsMixin):
             return _segments(inputs[0].tensor, inputs[1], options["axis"])
         if ufunc.__name__ == "vecdot":
             return DeviceRows((inputs[0].tensor * _tensor(inputs[1], inputs[0].tensor)).sum(-1))
+        if ufunc is np.ldexp:
+            function = times_power_of_two
         if method != "__call__" or function is None or options:
             raise TypeError(f"{ufunc.__name__}{'' if method == '__call__' else f'.{method}'} has no form on a device")
         like = next(part.tensor for part in inputs if isinstance(part, DeviceRows))
@@ -154,6 +159,8 @@ class DeviceRows(NDArrayOperatorsMixin):
         return DeviceRows(found)
 
     def __array_function__(self, function: Callable[..., Any], types: object, args: Values, kwargs: Values) -> Values:
+        if function in _MADE:  # like=self: NEP 35
+            return DeviceRows(loaded().from_numpy(function(*args, **kwargs)).to(self.tensor.device))
         own = _FUNCTIONS.get(function.__name__)
         if own is None:
             raise TypeError(f"numpy.{function.__name__} has no form on a device")
@@ -220,7 +227,22 @@ def _joined(name: str) -> Callable[..., DeviceRows]:
 
 def _where(condition: Values, *values: Values) -> DeviceRows:
     like = _first((condition, *values))
-    return DeviceRows(loaded().where(_tensor(condition, like), *(_tensor(value, like) for value in values)))
+    found = [_tensor(value, like) for value in values]
+    if all(isinstance(value, float) for value in found):  # PyTorch's own have seven digits
+        found[0] = loaded().tensor(found[0], dtype=loaded().float64, device=like.device)
+    return DeviceRows(loaded().where(_tensor(condition, like), *found))
+
+
+def _select(conditions: Values, choices: Values, default: Values = 0) -> DeviceRows:
+    for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
+        default = _where(condition, choice, default)
+    return cast(DeviceRows, default)
+
+
+def times_power_of_two(x: Tensor, exponents: Tensor) -> Tensor:
+    """Return ``x * 2**exponents`` without rounding, for exponents of normal numbers: PyTorch's own has those of single ones."""
+    powers = (exponents.long().clamp(-1022, 1023) + 1023) << 52
+    return x * powers.view(loaded().float64).to(x.dtype)
 
 
 def _clip(a: DeviceRows, a_min: Values = None, a_max: Values = None, **_: Values) -> DeviceRows:
@@ -247,6 +269,7 @@ def _full(name: str) -> Callable[..., DeviceRows]:
     return make
 
 
+_MADE = (np.zeros, np.ones, np.empty, np.full, np.asarray)
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "zeros_like": _full("new_zeros"),
     "ones_like": _full("new_ones"),
@@ -272,7 +295,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "broadcast_to": lambda a, shape: DeviceRows(a.tensor.expand(*shape)),
     "argwhere": lambda a: DeviceRows(a.tensor.nonzero()),
     "count_nonzero": lambda a: DeviceRows(a.tensor.count_nonzero()),
-    "qr": lambda a: tuple(map(DeviceRows, loaded().linalg.qr(a.tensor))),
+    "qr": lambda a, mode="reduced": tuple(map(DeviceRows, loaded().linalg.qr(a.tensor, mode=mode))),
+    "eigh": lambda a: tuple(map(DeviceRows, loaded().linalg.eigh(a.tensor))),
+    "solve": lambda a, b: DeviceRows(loaded().linalg.solve_ex(a.tensor, b.tensor)[0]),  # which waits for nothing
+    "nan_to_num": lambda a: DeviceRows(a.tensor.nan_to_num()),
+    "select": _select,
     "copy": lambda a, **_: a.copy(),
     "reshape": lambda a, shape, **_: a.reshape(shape),
     "ravel": lambda a, **_: a.ravel(),

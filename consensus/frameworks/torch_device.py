@@ -37,27 +37,37 @@ def there(device: str, *arrays: np.ndarray) -> list[Tensor]:
 
 
 class Forms(NamedTuple):
-    """A loss as functions of tensors, outputs (..., samples, outputs) and targets: its values (..., samples), its slopes."""
+    """A loss as functions of tensors, outputs (..., samples, outputs) and targets.
+
+    Its values (..., samples); its slopes; and roots L of its curvature L L', as ``Loss.curvature_root`` returns them.
+    """
 
     value: Form
     slope: Form
+    root: Form
 
 
 def forms_of(loss: object) -> Forms | None:
     """Return the forms of one of the package's losses; None of a user's own, or a subclass."""
     if type(loss) is SquaredLoss:
-        return Forms(lambda f, d: (f - d).square().sum(-1) / 2, lambda f, d: f - d)
+        return Forms(lambda f, d: (f - d).square().sum(-1) / 2, lambda f, d: f - d, lambda f, d: f.new_ones(f.shape))
     if type(loss) is Huber:
         most = loss.delta
         return Forms(
             lambda f, d: loaded().nn.functional.huber_loss(f, d.to(f.dtype), reduction="none", delta=most).sum(-1),
             lambda f, d: (f - d).clamp(-most, most),
+            lambda f, d: ((f - d).abs() <= most).to(f.dtype),
         )
     if type(loss) is LogisticLoss:
         log = loaded().nn.functional.logsigmoid  # softplus is a line from 20 on
-        return Forms(lambda f, d: (-log(-f) - d * f).sum(-1), lambda f, d: f.sigmoid() - d)
+        return Forms(
+            lambda f, d: (-log(-f) - d * f).sum(-1),
+            lambda f, d: f.sigmoid() - d,
+            lambda f, d: (f.sigmoid() * (-f).sigmoid()).sqrt(),
+        )
     if type(loss) is CrossEntropy:
-        return Forms(functools.partial(_cross_entropy, loss), functools.partial(_cross_entropy_slope, loss))
+        ways = _cross_entropy, _cross_entropy_slope, _cross_entropy_root
+        return Forms(*(functools.partial(way, loss) for way in ways))
     return None
 
 
@@ -91,6 +101,16 @@ def _cross_entropy_slope(loss: CrossEntropy, outputs: Tensor, targets: Tensor) -
     if loss.label_smoothing:
         slope -= even
     return slope.scatter_add_(1, labels, -own).reshape(outputs.shape)
+
+
+def _cross_entropy_root(loss: CrossEntropy, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return ``(sum_k q_k)^(1/2) (diag(p^(1/2)) - p (p^(1/2))')``, p the probabilities; a block for each label of a sample."""
+    torch = loaded()
+    logits, _, _, _, total = _shares(loss, outputs, targets)
+    p, count = logits.softmax(dim=1), targets.shape[-1]
+    blocks = (torch.diag_embed(p.sqrt()) - p[:, :, None] * p.sqrt()[:, None]) * total.sqrt()[..., None]
+    apart = torch.einsum("nikl,ij->nikjl", blocks.reshape(-1, count, *blocks.shape[1:]), torch.eye(count).to(blocks))
+    return apart.reshape(*outputs.shape, outputs.shape[-1])
 
 
 @functools.lru_cache(maxsize=64)

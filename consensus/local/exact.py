@@ -203,10 +203,9 @@ def low_rank(
     """
     dtype = w.dtype
     # tau may be 1e-7 of V V': single precision would keep nothing of the difference.
-    V, tau, w, gradient = (np.asarray(x, np.float64) for x in (V, tau, w, gradient))
+    V, tau, w, gradient = (x.astype(np.float64, copy=False) for x in (V, tau, w, gradient))
     if regularizer is None:
-        inner = V.swapaxes(1, 2) @ V
-        np.einsum("ann->an", inner)[...] += tau[:, None]
+        inner = V.swapaxes(1, 2) @ V + tau[:, None, None] * np.eye(V.shape[2])
         coefficients = np.linalg.solve(inner, V.swapaxes(1, 2) @ gradient[:, :, None])
         solution: np.ndarray = ((V @ coefficients)[:, :, 0] - gradient) / tau[:, None]
         return solution.astype(dtype)

@@ -5,7 +5,7 @@ A model's linearization is an operator, :class:`Dense` is another.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -68,12 +68,12 @@ def jacobian(operator: Operator, columns: np.ndarray | None = None) -> np.ndarra
 
 def times_root(root: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return L u for u (agents, samples, outputs); ``root`` holds L, as its diagonal or as a matrix a sample."""
-    return np.asarray(root * u if root.ndim == u.ndim else (root @ u[..., None])[..., 0])
+    return cast(np.ndarray, root * u if root.ndim == u.ndim else (root @ u[..., None])[..., 0])
 
 
 def times_root_transposed(root: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return L' u for u (agents, samples, outputs)."""
-    return np.asarray(root * u if root.ndim == u.ndim else (u[..., None, :] @ root)[..., 0, :])
+    return cast(np.ndarray, root * u if root.ndim == u.ndim else (u[..., None, :] @ root)[..., 0, :])
 
 
 def rooted_rows(root: np.ndarray, matrix: np.ndarray) -> np.ndarray:

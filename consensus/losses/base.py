@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -166,9 +166,9 @@ class Loss(ABC):
         """
         curvature = self.curvature(outputs, targets)
         if self.separable:
-            return np.asarray(np.sqrt(curvature))
+            return np.sqrt(curvature)
         values, vectors = np.linalg.eigh(curvature)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0))[..., None, :])
+        return cast(np.ndarray, vectors * np.sqrt(np.maximum(values, 0))[..., None, :])
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
         """Return the gradient of one agent's losses by JAX, which :class:`consensus.models.JAX` compiles with the model.

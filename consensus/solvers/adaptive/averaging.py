@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus.communication.network import Network
-from consensus.communication.runs import Runs
 from consensus.solvers.adaptive import filters
 
 _MISFIT = 1 / 4  # of averages after a round's exchanges, that is small enough
@@ -199,9 +198,9 @@ def average(network: Network, pace: Pace, memory: Memory, own: Inputs) -> Averag
             memory, memory_Z = Memory.empty(v), Memory.empty(Z)
         probing = pace.probing(network)
         plain = np.concatenate([mass, mass * scalars] + ([pace.probes[:, pace.probed]] if probing else []), axis=1)
-        blocks = [Runs.nearest(v - memory.sent, own.units)]
+        blocks = [network.rounded(v - memory.sent, own.units)]
         if count:
-            blocks.append(Runs.nearest(Z - memory_Z.sent, own.unit[:, None]))
+            blocks.append(network.rounded(Z - memory_Z.sent, own.unit[:, None]))
         # Two bits go along, counted as a number: whether its mass is one, and whether the agent asks for longer rounds.
         *mixed, plain = network.mix(pace.sent + k, *blocks, plain, beside=1)
         memory = Memory(memory.sent + blocks[0].unpack(), memory.mixed + mixed[0])

@@ -33,12 +33,12 @@ class Curvature(NamedTuple):
         The scale is at least what a step down the own gradient finds (:func:`probed`), for a loss may have no curvature at the
         start; without a model it is ten times that, until M has a trace.
         """
-        V = np.zeros((*w.shape, min(w.shape[1], COLUMNS)), w.dtype)
+        V = np.zeros((*w.shape, min(w.shape[1], COLUMNS)), w.dtype, like=w)
         known = has_model(problem) and gauss_newton.exact(problem)
         found = np.zeros(len(w), w.dtype) if known else probed(problem, w, gradient, weight)
         if not has_model(problem):
             return cls(V, _PROBED * found, _PROBED * found)
-        basis = directions(w.shape[1], V.shape[2], -1).astype(w.dtype)
+        basis = np.asarray(directions(w.shape[1], V.shape[2], -1), w.dtype, like=w)
         Z = problem.network_size * gauss_newton.products(problem, w, basis)
         trace = w.shape[1] / basis.shape[1] * np.einsum("pk,apk->a", basis, Z)
         none = cls(V, trace, np.maximum(_LEAST_SCALE * trace, found))
@@ -64,7 +64,7 @@ class Curvature(NamedTuple):
             across = np.linalg.qr(np.nan_to_num(old.swapaxes(1, 2) @ own), mode="complete")[0]
             np.matmul(old, across[:, :, count:], out=V[rows, :, count:])
             np.matmul(Z, _inverse_root(own, Z), out=V[rows, :, :count])
-            V[rows][~counts[rows]] = old[~counts[rows]]
+            V[rows] = np.where(counts[rows, None, None], V[rows], old)
 
         for_chunks(chunk, len(V), 2 * V[0].nbytes, 2 * V.shape[1] * columns * columns)
         return Curvature(V, np.maximum(np.einsum("apk,apk->a", V, V), self.least), self.least)
@@ -93,7 +93,7 @@ def probed(problem: BaseProblem, w: np.ndarray, gradient: np.ndarray, weight: fl
     with np.errstate(all="ignore"):
         first = np.where(length > 0, length, 1.0)
         x = np.log(np.where(still, first / 8, np.sqrt(np.finfo(w.dtype).eps) * first))
-        ends, misses = np.full((2, len(w)), np.nan), np.full((2, len(w)), np.nan)  # of an interval around the logarithm of t
+        ends, misses = (np.full((2, len(w)), np.nan, like=w) for _ in range(2))  # of an interval around the logarithm of t
         found, error, last = np.zeros(len(w)), np.full(len(w), np.inf), np.full(len(w), -1)
         for trial in range(_PROBES):
             change = far(np.exp(x))
@@ -126,7 +126,7 @@ def products(problem: BaseProblem, w: np.ndarray, round: int) -> tuple[np.ndarra
     if not has_model(problem):
         return np.zeros((problem.parameters, 0)), np.zeros((*w.shape, 0), w.dtype)
     count = max(1, min(DIRECTIONS, problem.parameters, _NUMBERS // problem.parameters))
-    basis = directions(problem.parameters, count, round).astype(w.dtype)
+    basis = np.asarray(directions(problem.parameters, count, round), w.dtype, like=w)
     return basis, problem.network_size * gauss_newton.products(problem, w, basis)
 
 

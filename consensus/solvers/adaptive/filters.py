@@ -32,11 +32,11 @@ def weights(probes: np.ndarray, goal: np.ndarray, what: str) -> tuple[np.ndarray
     ----------
     Sandryhaila, Kar, Moura, "Finite-time distributed consensus through graph filters", ICASSP 2014, for filters without noise.
     """
-    p = np.asarray(probes, np.float64)
+    p = probes.astype(np.float64)
     K = p.shape[1] - 1
     steps = p[:, :-1] - p[:, 1:]
     products = steps @ steps.swapaxes(1, 2)
-    noise = np.zeros((len(p), K + 1, K + 1))
+    noise = np.zeros((len(p), K + 1, K + 1), like=p)
     for k in range(1, K + 1):  # sums along diagonals
         noise[:, k, 1:] = noise[:, k - 1, :-1] + products[:, k - 1]
     residual = p - goal

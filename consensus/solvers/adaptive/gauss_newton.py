@@ -26,7 +26,7 @@ def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndar
     """
     model, (samples, count) = problem.model, (problem.shards.features.shape[1], basis.shape[1])
     numbers = model.outputs * problem.parameters  # in the Jacobian of a sample
-    result = np.empty((problem.agents, problem.parameters, count), problem.dtype)
+    result = np.empty((*w.shape, count), problem.dtype, like=w)
 
     def formed(rows: slice) -> None:
         for first in range(0, samples, portion):
@@ -47,7 +47,7 @@ def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndar
 
     if hasattr(model, "linearize") and not (hasattr(model, "jacobian") and samples * numbers <= _FORMED):
         sparse = isinstance(problem.shards.features, SparseRows)  # a pass touches tangents more than features
-        room = _TANGENTS // (problem.parameters * problem.dtype.itemsize) if sparse else CHUNK_BYTES // _bytes(problem)
+        room = _TANGENTS // (problem.parameters * problem.dtype.itemsize) if sparse else CHUNK_BYTES // max(1, _bytes(problem))
         several = max(1, min(count, room))
         for_chunks(applied, problem.agents, several * _bytes(problem), 2 * samples * numbers * count)
     else:
@@ -100,6 +100,6 @@ def _local_model(problem: Linearizable, w: np.ndarray, rows: slice) -> tuple[Err
 
 
 def _bytes(problem: Linearizable) -> int:
-    """Return how much a pass through the model touches for an agent."""
-    widths = sum(getattr(problem.model, "widths", (problem.model.outputs,)))
-    return int(3 * problem.shards.features.shape[1] * widths * problem.dtype.itemsize)
+    """Return how much a pass through the model touches for an agent: nothing here, if its features are on a device."""
+    x, widths = problem.shards.features, sum(getattr(problem.model, "widths", (problem.model.outputs,)))
+    return int(3 * x.shape[1] * widths * problem.dtype.itemsize) if x.nbytes else 0

@@ -26,11 +26,11 @@ def solve(
     """
     r = problem.regularizer
     prox = None if r.quadratic else r
-    tau, tries = tau.copy(), np.ones_like(tau)
+    tries = np.ones_like(tau)
     d = low_rank(M.V, tau + weight, w, slope, prox)
 
     def doubted(d: np.ndarray) -> np.ndarray:
-        step, found = (length[:, None] * d).astype(w.dtype), np.zeros(len(d), bool)
+        step, found = (length[:, None] * d).astype(w.dtype), np.zeros(len(d), bool, like=d)
         fall = -np.vecdot(slope, step) - (np.vecdot(step, M.times(step)) + weight * np.vecdot(step, step)) / 2
         bound = _TRUST * (fall - change_of(r, w, w + step))
 
@@ -49,8 +49,7 @@ def solve(
             again = doubted(d) & (tries == tries.max())
             if not again.any():
                 break
-            tau[again] *= 2
-            tries[again] += 1
+            tau, tries = np.where(again, 2 * tau, tau), tries + again
             d = np.where(again[:, None], low_rank(M.V, tau + weight, w, slope, prox), d)
     problem.work.solves += 1
     problem.work.iterations += int(tries.sum())
@@ -62,6 +61,6 @@ def _bent(problem: BaseProblem, w: np.ndarray, step: np.ndarray) -> tuple[np.nda
 
     It is 9/4 of a third difference, of a t^3 + b t^4 in t from 0 to 1 that is a/2 + b; zero for costs that are quadratic.
     """
-    values = np.array([problem.value((w + part * step).astype(w.dtype)) for part in (0, 1 / 3, 2 / 3, 1)])
+    values = np.stack([problem.value((w + part * step).astype(w.dtype)) for part in (0, 1 / 3, 2 / 3, 1)])
     A, off = problem.network_size, values[3] - values[0] - 3 * (values[2] - values[1])
     return 9 / 4 * A * np.abs(off), 20 * np.finfo(w.dtype).eps * A * np.abs(values).max(axis=0)

@@ -145,8 +145,7 @@ class AdaptiveNEXT(Solver):
         along = np.linalg.norm(M.times(gradient), axis=1) / size  # the first step is at most half of that down the own slope
         tau = np.maximum(np.maximum(judging.FIRST * M.scale, 2 * along), _TINY)
         fall = np.square(gradient).sum(axis=1) / tau
-        none = np.zeros(len(w))
-        step = Step(w, np.zeros_like(w), w, fall, tau, none, none)
+        step = Step(w, np.zeros_like(w), w, fall, tau, *np.zeros((2, len(w))))
         memory = Memory.empty(np.concatenate([w, w], axis=1))
         pace = Pace.at_start(problem.rows, problem.network_size, w.dtype)
         return AdaptiveState(0, w, gradient, gradient, pace, memory, M, step, np.ones((len(w), 3)))
@@ -177,8 +176,7 @@ class AdaptiveNEXT(Solver):
         fall = judging.promise(r, w, d, slope)
         growth = np.where(pace.settled | (pace.length > 2), _GROWTH if basis.size else _ESCAPE, _FALL)
         before = np.maximum(last.fall, found.fall)  # zero until points have mixed, where all start at their own minimisers
-        most = np.where(before > 0, np.maximum(growth * before, np.finfo(float).tiny), np.inf)
-        most = most if n else np.full(len(w), np.inf)
+        most = np.where((before > 0) & (n > 0), np.maximum(growth * before, np.finfo(float).tiny), np.inf)
         if r.quadratic:
             length = length / np.sqrt(np.maximum(1, fall / most))
         elif (fall > most).any():  # a shorter step would leave the zeros, or the set, that r gives w + d
@@ -218,7 +216,7 @@ def _agreed(network: Network, units: np.ndarray) -> np.ndarray:
     known = np.where(units > 0, units, np.inf)
     points, products = (network.flooding.minimum(0, 0, known[:, k]) for k in (0, 2))
     grid = np.array([points, points * products, products])
-    return np.tile(np.where(np.isfinite(grid) & (grid > 0), grid, 1.0), (len(units), 1))
+    return np.zeros_like(units) + np.where(np.isfinite(grid) & (grid > 0), grid, 1.0)
 
 
 def _on(grid: np.ndarray, units: np.ndarray) -> np.ndarray:

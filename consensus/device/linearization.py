@@ -1,0 +1,94 @@
+"""A model on a device as solvers take it that ask for curvature: outputs, and products with its Jacobian."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from consensus.device.rows import DeviceRows
+from consensus.frameworks.torch_calls import loaded
+from consensus.models.linearization import parts
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_FORMED = ("jacobian", "gram", "design", "gradient_of")  # of the host's model; here all is by products
+
+
+class DeviceModel:
+    """The model of a :class:`consensus.device.problem.DeviceProblem`, for points and samples of its device."""
+
+    def __init__(self, problem: Any) -> None:  # noqa: ANN401  # a DeviceProblem
+        self._there, self._model = problem, problem._problem.model
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name.startswith("__") or name in _FORMED:
+            raise AttributeError(name)
+        return getattr(self._model, name)
+
+    def predict(self, w: DeviceRows, x: DeviceRows) -> DeviceRows:
+        """Return the outputs (agents, samples, outputs), of some samples at a time."""
+        torch, leaves = loaded(), self._there._leaves(w.tensor)
+        with torch.no_grad():
+            found = [self._there._forward(leaves, x.tensor[:, part]) for part in self._there._parts(x.shape[1])]
+        return DeviceRows(torch.cat(found, dim=1).reshape(*x.shape[:2], -1))
+
+    def linearize(self, w: DeviceRows, x: DeviceRows) -> tuple[DeviceRows, DeviceLinearization]:
+        """Return the outputs and products with their Jacobian at w."""
+        return self.predict(w, x), DeviceLinearization(self._there, w.tensor, x.tensor)
+
+
+class DeviceLinearization:
+    """Products with the Jacobian at w, by a tape of some samples at a time, which is not kept.
+
+    They take one (co)tangent of each agent or several, as :class:`consensus.models.Linearization` has them.
+    """
+
+    several = True
+
+    def __init__(self, problem: Any, w: Tensor, x: Tensor) -> None:  # noqa: ANN401
+        self._problem, self._w, self._x = problem, w, x
+
+    def vjp(self, u: DeviceRows, out: DeviceRows | None = None) -> DeviceRows:
+        """Return J' u, (agents, P) or (agents, count, P)."""
+        torch, each = loaded(), u.tensor if u.ndim == 4 else u.tensor[:, None]
+        total = self._w.new_zeros(*each.shape[:2], self._w.shape[1])
+        for part, leaves, outputs in self._tapes(each.shape[1]):
+            for number, one in enumerate(each[:, :, part].unbind(1)):
+                slopes = torch.autograd.grad(
+                    outputs, leaves, one.reshape(outputs.shape), retain_graph=True, materialize_grads=True
+                )
+                total[:, number] += flat(slopes, len(total))
+        found = DeviceRows(total if u.ndim == 4 else total[:, 0])
+        if out is not None:
+            out[...] = found
+        return found
+
+    def jvp(self, v: DeviceRows) -> DeviceRows:
+        """Return J v, (agents, samples, outputs) or (agents, count, samples, outputs): J' u is linear in u, of slope J."""
+        torch, each = loaded(), v.tensor if v.ndim == 3 else v.tensor[:, None]
+        found = []
+        for _, leaves, outputs in self._tapes(each.shape[1]):
+            u = torch.zeros_like(outputs, requires_grad=True)
+            products = flat(torch.autograd.grad(outputs, leaves, u, create_graph=True, materialize_grads=True), len(self._w))
+            moved = [torch.autograd.grad(products, u, one, retain_graph=True)[0] for one in each.unbind(1)]
+            found.append(torch.stack([one.reshape(*outputs.shape[:2], -1) for one in moved], dim=1))
+        whole = torch.cat(found, dim=2)
+        return DeviceRows(whole if v.ndim == 3 else whole[:, 0])
+
+    def _tapes(self, count: int) -> Iterator[tuple[slice, list[Tensor], Tensor]]:
+        """Yield some samples at a time, the parameters, and their outputs."""
+        for part in self._problem._parts(self._x.shape[1], count):
+            leaves = self._problem._leaves(self._w)
+            yield part, leaves, self._problem._forward(leaves, self._x[:, part])
+
+
+def even_parts(samples: int, most: int) -> Iterator[slice]:
+    """Yield slices of at most so many samples, all of one size but the last."""
+    return parts(samples, -(-samples // -(-samples // most)))
+
+
+def flat(arrays: Sequence[Tensor], agents: int) -> Tensor:
+    """Return arrays (agents, ...) as rows (agents, P)."""
+    rows: Tensor = loaded().cat([array.reshape(agents, -1) for array in arrays], dim=1)
+    return rows
