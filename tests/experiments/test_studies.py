@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 import consensus
 import topologies
 from consensus.solvers import DGD, AggregativeGT
-from experiments import heterogeneity, merging, moving_target, robots, tolerance
+from experiments import heterogeneity, merging, moving_target, personal, robots, tolerance
 
 
 def test_its_shards_are_alike_or_of_few_classes():
@@ -132,3 +132,26 @@ def test_a_tiny_version_has_a_row_for_every_method_and_a_figure(tmp_path):
     shown = found.table().to_markdown()
     assert all(name in shown for name in moving_target.solvers())
     assert len(moving_target.figure(found).axes) == len(moving_target.SPEEDS)
+
+
+# Models of agents of several kinds: each kind calls the classes by names of its own; a tiny study.
+
+
+def test_agents_of_each_kind_call_the_classes_by_other_names(monkeypatch):
+    problem, _, options = personal.case(0, 15, agents=6)
+    monkeypatch.setattr(personal, "KINDS", 1)
+    alike, _, tested = personal.case(0, 15, agents=6)
+    shift = np.arange(6)[:, None, None] % 3
+    for ours, theirs, size in ((problem.shards, alike.shards, 15), (options["test"], tested["test"], personal.TESTED)):
+        assert ours.sizes.tolist() == 6 * [size]
+        np.testing.assert_array_equal(ours.features, theirs.features)
+        np.testing.assert_array_equal(ours.targets, (theirs.targets + shift) % 10)
+
+
+@pytest.mark.slow
+def test_own_models_have_a_row_for_every_method_and_a_figure(tmp_path, capsys):
+    personal.main(["--quick", "--rounds", "3", "--output", str(tmp_path)])
+    printed = capsys.readouterr().out
+    for name in (*personal.BY_STRENGTH, personal.ALONE, personal.ONE, personal.BODY):
+        assert printed.count(f"| {name} ") == len(personal.COLUMNS)
+    assert (tmp_path / "personal.png").stat().st_size > 10_000
