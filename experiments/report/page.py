@@ -1,6 +1,6 @@
 """The page on some experiments, as text."""
 
-import csv
+import re
 from html import escape
 from pathlib import Path
 from string import Template
@@ -22,9 +22,8 @@ def page(folders):
     sections = []
     for name, folder in zip(names, folders, strict=True):
         runs = list(read(folder))
-        tables = {
-            path.stem: _lines(path) for path in sorted(folder.glob("*.csv"), key=lambda path: (path.stem != "table", path))
-        }
+        paths = sorted(folder.glob("*.md"), key=lambda path: (path.stem != "table", path))
+        tables = {path.stem: [_cells(line) for line in path.read_text().splitlines()] for path in paths}
         figure = plot(runs, [cell for lines in tables.values() for line in lines for cell in line])
         sections.append(section(name, about.get(name, ""), runs, tables, figure))
     links = "".join(f'<li><a href="#{anchor(name)}">{escape(name)}</a></li>' for name in names)
@@ -36,6 +35,5 @@ def page(folders):
     )
 
 
-def _lines(path):
-    with open(path, newline="") as file:
-        return [line for line in csv.reader(file) if line]
+def _cells(line):
+    return [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]

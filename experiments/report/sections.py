@@ -1,6 +1,5 @@
 """An experiment's section of the report: its tables, the settings and the environment of its runs."""
 
-import math
 from html import escape
 from urllib.parse import quote
 
@@ -24,43 +23,24 @@ def section(name, about, runs, tables, figure):
     if figure is not None:
         drawn = figure.to_html(CONFIG, include_plotlyjs=False, full_html=False, div_id=f"plot-{anchor(name)}")
     parts.append(f'<div class="plot">{drawn}</div>')
-    parts += [_table(title, lines) for title, lines in tables.items() if lines]
+    parts += [_table(title, lines) for title, lines in tables.items()]
     parts.append(_details("Settings of the runs", [run.settings | run.config for run in runs]))
     parts.append(_details("Environment of the runs", [run.environment for run in runs]))
     return "\n".join([f'<section id="{anchor(name)}" aria-label="{escape(name)}">', *parts, "</section>"])
 
 
 def _table(title, lines):
-    """A table of numbers to four digits; the three columns of a spread become one, as in the Markdown."""
-    header, *rows = lines
-    spreads = [i for i, name in enumerate(header[:-2]) if header[i + 1] == f"{name}, smallest"]
-    kept = [i for i in range(len(header)) if i - 1 not in spreads and i - 2 not in spreads]
+    """A table as its Markdown has it: the rows of cells, of which the second are the marks that align columns."""
+    header, marks, *rows = lines
+    kinds = [' class="text"' if mark.startswith(":") else "" for mark in marks]
 
-    def cell(row, i):
-        middle, *ends = (_shown(text) for text in row[i : i + 3 if i in spreads else i + 1])
-        return middle if set(ends) <= {middle} else f"{middle} [{', '.join(ends)}]"
+    def row(tag, cells):
+        shown = (f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(shown)}</tr>"
 
-    tags = ['<td class="text">' if any(_number(row[i]) is None for row in rows) else "<td>" for i in kept]
-    body = ["".join(f"{tag}{escape(cell(row, i))}</td>" for tag, i in zip(tags, kept)) for row in rows]
-    head = "".join(f"{tag.replace('td', 'th')}{escape(header[i])}</th>" for tag, i in zip(tags, kept))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in body)}</tbody></table>"
-    title = escape(title)
-    return f'<h3>{title}.csv</h3>\n<div class="wide" tabindex="0" role="region" aria-label="{title}">{table}</div>'
-
-
-def _number(text):
-    """The number in a cell, NaN in an empty one; None in one with words."""
-    try:
-        return float(text or "nan")
-    except ValueError:
-        return None
-
-
-def _shown(text):
-    number = _number(text)
-    if number is None or text.isdecimal():
-        return text
-    return f"{number:.{4 if abs(number) < 1000 else 6}g}" if math.isfinite(number) else "–" if math.isnan(number) else "never"
+    body, title = "".join(row("td", cells) for cells in rows), escape(title)
+    table = f"<table><thead>{row('th', header)}</thead><tbody>{body}</tbody></table>"
+    return f'<h3>{title}.md</h3>\n<div class="wide" tabindex="0" role="region" aria-label="{title}">{table}</div>'
 
 
 def _details(title, records):

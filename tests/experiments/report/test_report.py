@@ -112,7 +112,7 @@ def test_text_is_escaped(page):
     reader = Reader()
     reader.feed(page.replace(get_plotlyjs(), ""))
     assert reader.ids == ("trial", "plot-trial")
-    assert {ODD, "exchanges, <least>", "10 [5, never]", "0.1235"} <= set(reader.cells)
+    assert {ODD, "exchanges, <least>", "10 [5, never]", "0.12", "1.1"} <= set(reader.cells)
     assert {"<0>", "<1>", "<2>"} <= set(reader.cells)  # of the settings in which the runs differ
     assert "Settings of the runs: they differ in solver, seed, start" in reader.cells
     assert "Environment of the runs: the same in all" in reader.cells
