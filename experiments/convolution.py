@@ -14,7 +14,7 @@ from consensus.surrogates import PartialLinearization
 from experiments.shared.cases import ROWS, Case, load
 from experiments.shared.curves import after_start, draw, legend, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.tables import END, Spread, Table, ends
+from experiments.shared.tables import END, Spread, ends
 
 GOAL = 0.04  # of the test set, wrong
 TEST = 0.2  # of the data
@@ -52,7 +52,6 @@ def main(arguments=None):
     columns |= {"disagreement": END["disagreement"]}
     columns |= {f"{x} to {1 - GOAL:.0%} everywhere": (functools.partial(first, x=x), ".3g") for x in XS}
     experiment.table(ends(found, {"data set": "", "solver": ""}, columns))
-    experiment.table(accuracies(found, experiment.agents), "accuracies")
 
 
 def network(parameters, x):
@@ -127,23 +126,6 @@ def first(outcomes, x):
     """Return the ``x`` used until the worst agent's recorded test error was first at the goal; infinite if it never was."""
     there = [np.flatnonzero(outcome.history["test_error_worst"] <= GOAL) for outcome in outcomes]
     return Spread.of(one.history[x][rows[0]] if len(rows) else np.inf for one, rows in zip(outcomes, there, strict=True))
-
-
-def accuracies(found, agents):
-    """The percentage of the test set that is right at the end: at the agents' mean, and at every agent."""
-    rows = Table({"data set": "", "solver": "", "mean": ".2f", **{f"agent {agent}": ".2f" for agent in range(agents)}})
-    for (data, name), outcomes in found.items():
-        rows.add(data, name, *map(Spread.of, zip(*(right_at(one.w, one.run.case) for one in outcomes), strict=True)))
-    return rows
-
-
-def right_at(w, case):
-    """Percentages (1 + agents,); nothing is right where a run diverged."""
-    if not len(w):
-        return np.zeros(1 + case.problem.agents)
-    images, labels = case.test
-    points = np.concatenate([w.mean(axis=0, keepdims=True), w])
-    return [100 * np.mean(case.problem.model.predict(point, images).argmax(axis=1) == labels) for point in points]
 
 
 if __name__ == "__main__":

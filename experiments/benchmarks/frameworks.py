@@ -1,8 +1,7 @@
 """Gradients of PyTorch's and JAX's models, and rounds of D-PSGD, against the same written by hand in the framework.
 
-Whole runs of D-PSGD, with the rows that they record by default, are timed against runs with the first and the last. By hand
-is vmap, whose last bits depend on the number of agents, and a loop over agents, whose bits do not. ``taskset -c 0`` measures
-a single core.
+By hand is vmap, whose last bits depend on the number of agents, and a loop over agents, whose bits do not. ``taskset -c 0``
+measures a single core.
 """
 
 import importlib
@@ -151,20 +150,6 @@ def rounds_by_hand(whole, w, gradients, tensor):
     return run
 
 
-def recording(models):
-    """Print the medians of runs with the rows that they record by default, with a row each round, and with the fewest."""
-    print("\nRuns of D-PSGD, 600 rounds with batches of 32, over those with the first row and the last")
-    print(f"{'':>14} {'rows':>5} {'by default':>11} {'each round':>11}")
-    for name, (model, shape) in models.items():
-        whole, graph = problem(model, shape, 150, np.float32), topologies.Static(topologies.ring(AGENTS))
-
-        def run(every, whole=whole, graph=graph):
-            return consensus.solve(whole, graph, DGD(STEP, batch=BATCH), rounds=600, record_every=every).history.rows
-
-        least, default, each = np.median(side_by_side([lambda: run(600), lambda: run(None), lambda: run(1)], 7), axis=1)
-        print(f"{name:>14} {run(None):>5} {default / least:>11.2f} {each / least:>11.2f}", flush=True)
-
-
 def main():
     there = [name for name in ("torch", "jax") if find_spec(name)]
     if "jax" in there:
@@ -182,13 +167,6 @@ def main():
         if "jax" in there:
             for network, (apply, parameters) in jax_networks().items():
                 compare("JAX", network, consensus.models.JAX(apply, parameters), jax_by_hand(apply, parameters, dtype), dtype)
-    models = {"MLP, ours": (consensus.MLP([64, 20, 10]), (64,))}
-    if "torch" in there:
-        for (network, module), shape in zip(torch_networks().items(), ((64,), (1, 8, 8)), strict=True):
-            models[f"PyTorch, {network}"] = consensus.models.Torch(module), shape
-    if "jax" in there:
-        models["JAX, MLP"] = consensus.models.JAX(*jax_networks()["MLP"]), (64,)
-    recording(models)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Nanoseconds an element of the kernels: compiled, by NumPy, by JAX; in cache and out of it; with and without AVX-512."""
+"""Nanoseconds an element of the kernels: compiled and by NumPy; in cache and out of it; with and without AVX-512."""
 
 import math
 
@@ -59,41 +59,6 @@ def result_of(name, given):
     return given[1] if name == "scaled_rows" else given[0]
 
 
-def in_jax():
-    """``{name: function}``, jitted; none where JAX is not installed."""
-    try:
-        import jax
-    except ImportError:
-        return {}
-    jax.config.update("jax_enable_x64", True)
-    jnp, nn = jax.numpy, jax.nn
-
-    def outputs(w, x):
-        return jnp.einsum("anm,am->an", x, w[:, :-1]) + w[:, -1:]
-
-    def pulled(x, u):
-        return jnp.concatenate([jnp.einsum("an,anm->am", u, x), u.sum(axis=1, keepdims=True)], axis=1)
-
-    functions = {
-        "tanh_sum": lambda a, b: jnp.tanh(a + b),
-        "tanh_slope": lambda h: 1 - h * h,
-        "tanh_backward": lambda u, h: u * (1 - h * h),
-        "sigmoid_sum": lambda a, b: nn.sigmoid(a + b),
-        "sigmoid_slope": lambda h: h * (1 - h),
-        "sigmoid_backward": lambda u, h: u * h * (1 - h),
-        "sigmoid": nn.sigmoid,
-        "softplus": nn.softplus,
-        "exp": jnp.exp,
-        "logistic_value": lambda f, d: nn.softplus(f) - d * f,
-        "logistic_slope": lambda f, d: nn.sigmoid(f) - d,
-        "logistic_curvature": lambda f: nn.sigmoid(f) * nn.sigmoid(-f),
-        "linear_logistic": lambda w, x, d, c, _: pulled(x, (nn.sigmoid(outputs(w, x)) - d) * c),
-        "linear_huber": lambda w, x, d, c, s: pulled(x, jnp.clip(outputs(w, x) - d, -s[2], s[2]) * c),
-        "softmax_slope": lambda f, d: nn.softmax(f) - (d[:, None] == jnp.arange(COLUMNS)),
-    }
-    return {name: jax.jit(function) for name, function in functions.items()}
-
-
 def nanoseconds(function, size):
     calls = max(1, 100_000 // size)
 
@@ -105,8 +70,8 @@ def nanoseconds(function, size):
 
 
 def table():
-    names, jitted = [name for name in kernels.__all__ if name != "level"], in_jax()
-    print(f"{'ns an element':<20} {'dtype':>8} {'where':>10} {'here':>7} {'NumPy':>7} {'JAX':>7}")
+    names = [name for name in kernels.__all__ if hasattr(getattr(kernels, name), "__wrapped__")]
+    print(f"{'ns an element':<20} {'dtype':>8} {'where':>10} {'here':>7} {'NumPy':>7}")
     for where, size in SIZES.items():
         for dtype in (np.float64, np.float32):
             source, target = np.ones(size, dtype), np.empty(size, dtype)
@@ -115,16 +80,7 @@ def table():
                 kernel, given = getattr(kernels, name), arguments(name, size, dtype)
                 out = given[0] if name.endswith("_sum") else np.ones_like(result_of(name, given))  # as models call them
                 times = [nanoseconds(lambda f=f: f(*given, out=out), size) for f in (kernel, kernel.__wrapped__)]  # noqa: B023
-                if name in jitted:
-                    device = [jitted[name], *map(on_device, given)]
-                    times.append(nanoseconds(lambda f=device: f[0](*f[1:]).block_until_ready(), size))
                 print(row(name, dtype, where, *times))
-
-
-def on_device(array):
-    import jax
-
-    return jax.numpy.asarray(array)
 
 
 def row(name, dtype, where, *times):
