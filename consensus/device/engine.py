@@ -12,7 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from consensus.communication.states import flatten, rebuild
-from consensus.device.network import DeviceNetwork, packing_on_host
+from consensus.device.network import DeviceNetwork, on_device
+from consensus.device.newton import NEWTON
 from consensus.device.problem import DeviceFunctions, DeviceProblem, Observed, OnDevice
 from consensus.device.rows import DeviceRows
 from consensus.engines.base import Engine, S
@@ -23,8 +24,9 @@ from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device
 from consensus.observe import Gathered, Observer
 from consensus.observe.gather import Whole
+from consensus.problems import has_model
 from consensus.problems.functions import FunctionProblem
-from consensus.solvers import NIDS, AdaptiveNEXT, Auto, check_needs
+from consensus.solvers import DADMM, NIDS, AdaptiveNEXT, Auto, check_needs
 from consensus.solvers.auto import chosen
 from topologies.schedules import ScheduleLike
 
@@ -94,7 +96,7 @@ class Device(Engine):
         self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         problem = problem.restrict(slice(0, problem.agents))  # its own count of work
-        method = packing_on_host(solver)
+        method = on_device(solver)
         with self._memory("before the first round"):
             there = (DeviceFunctions if type(problem) is FunctionProblem else DeviceProblem)(problem, self.device)
             network = DeviceNetwork(schedule, problem.dtype, self.device)
@@ -187,6 +189,8 @@ def _default(problem: Any, network: ScheduleLike) -> Auto:  # noqa: ANN401  # wh
 def _unfit(solver: object, problem: Any) -> str | None:  # noqa: ANN401
     """Return why a solver has no form on a device for a problem, where a trial would not say it."""
     r = problem.regularizer
+    if isinstance(solver, DADMM) and not (has_model(problem) and problem.loss.quadratic and r.quadratic):
+        return NEWTON
     if not isinstance(solver, AdaptiveNEXT) or r.quadratic or r.squares is not None:
         return None
     return f"Newton's method for its local problems with {r}, which is no sum of squares, is the host's"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,10 +15,12 @@ from consensus.communication.flooding import Flooding
 from consensus.communication.messages import Messages
 from consensus.communication.packed import Packed
 from consensus.compression.base import Compressor
+from consensus.device.newton import DeviceExact
 from consensus.device.rounding import Rounded
 from consensus.device.rows import DeviceRows, _indices
 from consensus.engines.stacked import StackedNetwork
 from consensus.frameworks.torch_calls import loaded
+from consensus.local.exact import Exact
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -153,14 +155,21 @@ class OnHost(Compressor):
         return self._compressor.omega(parameters)
 
 
-def packing_on_host(solver: Any) -> Any:  # noqa: ANN401  # any solver, whose compressor or inner solver is a setting
-    """Return a solver whose compressor, if it or a solver inside has one, packs on the host."""
-    changed = {}
+def on_device(solver: Any) -> Any:  # noqa: ANN401  # any solver, of which these are settings
+    """Return a solver whose compressor packs on the host, and whose local problems are solved there, as those of one inside."""
+    changed: dict[str, Any] = {}
     if hasattr(solver, "compressor"):
         changed["compressor"] = OnHost(solver.compressor)
-    if hasattr(solver, "solver") and (inner := packing_on_host(solver.solver)) is not solver.solver:
+    if type(getattr(solver, "local", solver)) in (Exact, type(None)):
+        changed["local"] = DeviceExact()
+    if hasattr(solver, "solver") and (inner := on_device(solver.solver)) is not solver.solver:
         changed["solver"] = inner
-    return dataclasses.replace(solver, **changed) if changed else solver
+    if not changed:
+        return solver
+    found = copy.copy(solver)  # with what it has found out for the problem
+    for name, value in changed.items():
+        object.__setattr__(found, name, value)
+    return found
 
 
 def _ruled(rule: Callable[[Messages], Any], plan: Plan, agents: slice, rows: Any) -> DeviceRows:  # noqa: ANN401

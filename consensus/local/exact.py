@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -93,6 +94,7 @@ class _Kept(NamedTuple):
     at_once: Callable[[np.ndarray], np.ndarray] | None
 
 
+@singledispatch  # problems on a device have a form of it there
 def newton_directions(problem: BaseProblem, w: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
     """Return ``(B_i + damping I)^-1 right_i`` for every agent, with B_i the Gauss-Newton matrix at w_i of ``f_i = A g_i + r``.
 
@@ -101,8 +103,7 @@ def newton_directions(problem: BaseProblem, w: np.ndarray, right: np.ndarray, da
     """
     if not has_model(problem):
         raise TypeError(f"Newton's directions need the curvature of a model and a loss; got {problem}")
-    key = newton_directions, damping
-    systems = problem.cache.get(key, _Systems)
+    systems = problem.cache.get((newton_directions, damping), _Systems)
     inverses, kept = systems.inverses, systems.kept
     directions = np.empty_like(w)
     problem.work.solves += 1

@@ -12,7 +12,7 @@ import pytest
 import consensus
 import topologies
 from consensus import L1, L2, Box, CrossEntropy, Huber, LogisticLoss, SquaredLoss
-from consensus.compression import Half, Quantize, RandomK, Runs, TopK
+from consensus.compression import Half, Quantize, RandomK, TopK
 from consensus.directions import AdamW, Clip, Muon
 from consensus.errors import DivergenceError, WorkerError
 from consensus.losses import CoxLoss, GammaLoss, Loss, NegativeBinomialLoss, PoissonLoss, TorchLoss
@@ -44,7 +44,6 @@ torch = pytest.importorskip("torch")
 from consensus.device import Device  # noqa: E402
 from consensus.device import problem as device_problem  # noqa: E402
 from consensus.device.problem import DeviceProblem  # noqa: E402
-from consensus.device.rounding import Rounded  # noqa: E402
 from consensus.device.rows import DeviceRows  # noqa: E402
 from consensus.models import Torch  # noqa: E402
 
@@ -52,11 +51,14 @@ AGENTS = 6
 RNG = np.random.default_rng(0)
 X, NUMBERS, CLASSES = RNG.standard_normal((61, 4)), RNG.standard_normal((61, 3)), RNG.integers(0, 3, 61)
 RING = topologies.Static(topologies.ring(AGENTS), weights=topologies.lazy(topologies.metropolis))
-# What asks for products with Jacobians, as surrogates of models and curvature do, or sums over trees.
+# Blocks and batches of surrogates, and sums over trees; other local problems are linear systems with quadratics alone.
 REFUSED = {
-    "NEXT partial", "NEXT blocks", "SONATA", "gossip of NEXT", "compressed NEXT", "compressed SONATA",
-    "compressed, dense", "SONATA, averaged batches", "shared body, NEXT", "DADMM", "NewtonTracking", "NetworkGIANT",
+    "NEXT blocks", "SONATA, averaged batches",
     "TreeLBFGS", "TreeLBFGS, float64", "TreeLBFGS, masked", "TreeNewton", "TreeNewton, masked",
+}  # fmt: skip
+SYSTEMS = {
+    "NEXT partial", "SONATA", "gossip of NEXT", "compressed NEXT", "compressed SONATA", "compressed, dense",
+    "shared body, NEXT", "DADMM", "adaptive",
 }  # fmt: skip
 
 
@@ -93,7 +95,7 @@ def test_every_solver_has_the_numbers_of_one_process_or_is_refused_by_name(name)
         except (TypeError, ValueError):
             continue  # not a problem for it
         ran += 1
-        if name in REFUSED or (name == "adaptive" and not p.regularizer.quadratic):
+        if name in REFUSED or (name in SYSTEMS and not p.regularizer.quadratic):
             with pytest.raises(TypeError, match=f"^{type(solver).__name__} does not run on a device .*: take engine='stacked'"):
                 consensus.solve(p, RING, solver, rounds=1, engine=Device())
         else:
@@ -460,92 +462,6 @@ def test_rows_are_arrays_to_numpy_and_never_copied_in_silence():
         np.sort(one)
     with pytest.raises(TypeError, match="rint has no form on a device"):
         np.rint(one)
-
-
-COLUMNS = RNG.standard_normal((AGENTS, 4))
-BENT = consensus.Problem.from_functions(
-    lambda w: np.log1p((w - COLUMNS) ** 2).sum(axis=1),
-    lambda w: 2 * (w - COLUMNS) / (1 + (w - COLUMNS) ** 2),
-    agents=AGENTS,
-    parameters=4,
-    regularizer=L2(0.1),
-)
-CURVED = {
-    "network": problem(),
-    "squares": problem(consensus.Linear(4, 3), regularizer=L2(np.r_[np.ones(12), np.zeros(3)])),
-    "huber": problem(consensus.Linear(4, 3), Huber(0.5)),
-    "logits": problem(consensus.Linear(4, 3), LogisticLoss(), targets=(NUMBERS > 0).astype(float)),
-    "counts": problem(consensus.Linear(4, 3), PoissonLoss(), targets=np.rint(NUMBERS**2)),
-    "classes": problem(consensus.MLP([4, 5, 3]), CrossEntropy(), targets=CLASSES),
-    "weighted": problem(
-        consensus.Linear(4, 6),
-        CrossEntropy(weight=[1.0, 2.0, 3.0], label_smoothing=0.1, ignore_index=1),
-        targets=np.column_stack([CLASSES, CLASSES[::-1]]),
-    ),
-    "module": problem(Torch(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 3)).double())),
-    "functions": BENT,
-    "quartic": problem(consensus.Linear(4, 3), Quartic()),
-}
-LOSSY = topologies.LinkFailure(RING, 0.3, seed=0)
-DIRECTED = topologies.Static(nx.cycle_graph(AGENTS, create_using=nx.DiGraph), weights=topologies.push)
-
-
-ROUNDS = {"huber": 8, "network": 12, "classes": 12, "module": 12}  # and 32
-
-
-@pytest.mark.parametrize("network", [RING, LOSSY, DIRECTED], ids=["ring", "lossy", "directed"])
-@pytest.mark.parametrize("name", CURVED)
-def test_adaptive_steps_decide_there_as_in_one_process(name, network):
-    """Fewer rounds where one process comes apart from itself, from starts that differ by rounding, in twice as many."""
-    assert_same(*both(CURVED[name], AdaptiveNEXT(), network, rounds=ROUNDS.get(name, 32), record_every=1), tolerance=1e-10)
-
-
-def test_adaptive_steps_read_a_few_numbers_a_round(monkeypatch):
-    reads = []
-    for name in ("__bool__", "__int__", "__float__", "host", "tolist"):
-        own = getattr(DeviceRows, name)
-        monkeypatch.setattr(DeviceRows, name, lambda rows, own=own: reads.append(rows.size) or own(rows))
-    counts = []
-    for rounds in (40, 80):
-        reads.clear()
-        consensus.solve(problem(), RING, AdaptiveNEXT(), rounds=rounds, record_every=1000, engine=Device())
-        counts.append((len(reads), sum(reads)))
-    (calls, numbers), (more_calls, more_numbers) = counts
-    looks = 2  # at whether the iterates are lost
-    assert more_calls - calls - looks <= 40 * 3 + 40 / 8 * 2  # of single numbers; and two minima in eight rounds
-    assert more_numbers - numbers - looks <= 40 * 3 + 40 / 8 * 2 * AGENTS
-
-
-def test_adaptive_runs_go_on_on_another_engine(tmp_path):
-    p, options = CURVED["logits"], {"record_every": 4}
-    whole = consensus.solve(p, RING, AdaptiveNEXT(), rounds=32, **options)
-    for first, then in ((Device(), "stacked"), ("stacked", Device())):
-        path = tmp_path / f"{type(then).__name__}.ckpt"
-        consensus.solve(p, RING, AdaptiveNEXT(), rounds=12, engine=first, checkpoint=path, **options)
-        again = consensus.solve(p, RING, AdaptiveNEXT(), rounds=32, engine=then, resume=path, **options)
-        assert_same(whole, again, tolerance=1e-10)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("columns", "parts"), [(1, 1), (31, 1), (64, 2), (66, 2), (200, 4)])
-def test_rows_are_rounded_and_weighed_there_as_here(columns, parts, dtype):
-    rng = np.random.default_rng(columns)
-    rows = (rng.standard_normal((9, columns)) * 10.0 ** rng.integers(-12, 8, (9, columns))).astype(dtype)
-    unit = np.exp2(rng.integers(-30, 5, (9, parts))).astype(dtype) * np.where(np.arange(9) < 4, 1, 1.7)[:, None].astype(dtype)
-    rows[2], rows[3, 0], unit[4, 0], unit[5, 0] = 0, np.nan, np.nan, 1e-30
-    here, there = Runs.nearest(rows, unit), Rounded.nearest(torch.from_numpy(rows), torch.from_numpy(unit))
-    assert np.array_equal(there.unpack().host(), here.unpack(), equal_nan=True)
-    assert there.bytes.tolist() == here.bytes.tolist()
-
-
-def test_powers_of_two_are_exact():
-    x, k = RNG.standard_normal(2000), RNG.integers(-1022, 1000, 2000)
-    assert np.array_equal(np.ldexp(DeviceRows(torch.from_numpy(x)), k).host(), np.ldexp(x, k))
-
-
-def test_how_a_surrogate_of_the_hosts_is_named():
-    with pytest.raises(TypeError, match=r"^AdaptiveNEXT does not run on a device \(Newton's method .* with L1\(weight=0.1\)"):
-        consensus.solve(problem(regularizer=L1(0.1)), RING, AdaptiveNEXT(), rounds=1, engine=Device())
 
 
 FULL = FullLinearization(4.0)
