@@ -123,6 +123,7 @@ class Link:
         self.epoch, self._open = 0, True
         self._first: tuple[int, dict[int, bytes], int] = 0, {}, 0  # the last number sent, what is kept, the last one received
         self.told: dict[int, int] = {}  # the version of each peer's word that the other end was told by this stream
+        self._noted: tuple[Note.State, str] | None = None  # and the last note
         self.drops = (0, 0)  # what this end never needs again
         self.forgets: int | None = None  # the number above which this end needs nothing again that it has taken
         self.newest = Newest()  # messages beside these, of solvers without rounds
@@ -133,7 +134,7 @@ class Link:
         """Begin a stream, which ends the one before; return its number."""
         with self.owner.lock:
             self.stream += 1
-            self.greeted = False
+            self.greeted, self._noted = False, None
             self.told.clear()
             self._control.clear()
             self._outbox.clear()
@@ -329,9 +330,10 @@ class Link:
                 self._post(ack=Ack(received=self.received, drop_from=self.drops[0], drop_to=self.drops[1], epoch=self.epoch))
 
     def note(self, state: Note.State, text: str) -> None:
-        """Tell the other end something about this one."""
+        """Tell the other end something about this one, once: notes go before messages, and must not keep them waiting."""
         with self.owner.lock:
-            if self.greeted:
+            if self.greeted and self._noted != (state, text):
+                self._noted = state, text
                 self._post(note=Note(state=state, text=text))
 
     @property

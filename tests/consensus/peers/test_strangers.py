@@ -134,6 +134,23 @@ def test_what_is_kept_and_sent_again(link):
     assert np.array_equal(np.frombuffer(payloads[1], sent[1].message.dtype), np.arange(3.0))
 
 
+def test_a_note_is_told_once_by_a_stream_and_messages_do_not_wait_behind_notes(link):
+    """Peers that have ended note so whenever something arrives, also each other's notes: messages never left behind them."""
+    frames = link.frames(link.stream)
+    next(frames)
+    for text in ("", "oslo has ended"):
+        for _ in range(3):
+            link.note(Note.FINISHED, text)
+    link.send(MIXED, 0, np.arange(3.0))
+    sent = [unpacked(next(frames))[0] for _ in range(3)]
+    assert [one.WhichOneof("body") for one in sent] == ["note", "note", "message"]
+    stream = link.attach()
+    link.arrived(stream, frame(hello=hello(link.owner.run, received=1)))
+    link.note(Note.FINISHED, "oslo has ended")
+    frames = link.frames(stream)
+    assert [unpacked(next(frames))[0].WhichOneof("body") for _ in range(2)] == ["hello", "note"]
+
+
 def test_memory_of_what_nobody_asked_for(link):
     """A neighbour that sends and sends is not read beyond a window."""
     payload = bytes(PART)
