@@ -88,9 +88,7 @@ def figure(times, runs, datasets):
     for data, left, right in zip(datasets, axes[::2], axes[1::2], strict=True):
         for index, (system, cores) in enumerate(itertools.product(SYSTEMS, CORES)):
             spreads = [speed_up(times, data, system, cores, count) for count in BLOCKS]
-            points(
-                left, [(count,) * 3 for count in BLOCKS], spreads, f"{system}, {cores} core{'s' if cores > 1 else ''}", index
-            )
+            points(left, BLOCKS, spreads, f"{system}, {cores} core{'s' if cores > 1 else ''}", index)
         left.set_xscale("log", base=2)
         left.set_xticks(BLOCKS, BLOCKS)
         left.set_ylim(bottom=0)

@@ -1,7 +1,6 @@
 """Direct feedback alignment: test error and angles with a narrow layer, for one agent and over a network of sorted labels."""
 
 import networkx as nx
-from matplotlib.ticker import NullLocator
 
 import consensus
 import topologies
@@ -9,7 +8,7 @@ from consensus.models import DirectFeedback
 from consensus.observe import alignment
 from consensus.solvers import GradientTracking
 from experiments.shared.cases import graph
-from experiments.shared.curves import after_start, draw, own_legend, panels, plain, points
+from experiments.shared.curves import after_start, draw, own_legend, panels, plain, points, ticks
 from experiments.shared.harness import Experiment
 from experiments.shared.tables import Table, last
 
@@ -47,16 +46,14 @@ def figure(found, datasets, sizes):
     canvas, axes = panels(3 * len(datasets), columns=3, size=(3.0, 3.0))
     for number, data in enumerate(datasets):
         errors, angles, rounds = axes[3 * number : 3 * number + 3]
-        where = [(b,) * 3 for b in NARROW]
         for index, (method, agents) in enumerate(_kinds(sizes)):
             ends = [last(found[data, b, method, agents], "test_error") for b in NARROW]
-            points(errors, where, ends, f"{method}, {agents} agent{'s' * (agents > 1)}", index)
+            points(errors, NARROW, ends, f"{method}, {agents} agent{'s' * (agents > 1)}", index)
         for index, (column, name) in enumerate(LAYERS.items()):
-            points(angles, where, [last(found[data, b, FEEDBACK, sizes[1]], column) for b in NARROW], name, index)
+            points(angles, NARROW, [last(found[data, b, FEEDBACK, sizes[1]], column) for b in NARROW], name, index)
         for ax in (errors, angles):
             ax.set(xscale="log", xlabel="units of the narrow layer", title=data)
-            ax.set_xticks(NARROW, NARROW)
-            ax.xaxis.set_minor_locator(NullLocator())
+            ticks(ax.xaxis, NARROW)
         errors.set(yscale="log", ylabel="test error at the end")
         plain(errors.yaxis)
         shown = {f"{b} units": after_start(found[data, b, FEEDBACK, sizes[1]]) for b in SHOWN}

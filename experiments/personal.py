@@ -10,7 +10,7 @@ from consensus.plotting import COLORS, DASHES, MARKERS
 from consensus.solvers import GradientTracking, Personalized, SharedBody
 from consensus.studies import Study
 from experiments.shared import cases
-from experiments.shared.curves import legend, panels
+from experiments.shared.curves import legend, panels, ticks
 from experiments.shared.studies import options
 
 KINDS, ACROSS = 3, 0.02  # kinds of agents; the weight of a pair of two kinds, where one of the same kind has 1
@@ -74,8 +74,7 @@ def figure(errors):
     for ax in (left, right):
         ax.set(xscale="log", yscale="log")
         ax.set_yticks(TICKS, map(str, TICKS))
-    right.set_xticks(SIZES, map(str, SIZES))
-    right.minorticks_off()
+    ticks(right.xaxis, SIZES)
     legend(canvas, left, columns=4)
     return canvas
 

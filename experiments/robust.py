@@ -136,7 +136,7 @@ def figure(costs, place, counts, most):
     canvas, axes = panels(len(ATTACKS), columns=3, size=(2.6, 2.4), share=True)
     for ax, (attack, curves) in zip(axes, of.items(), strict=True):
         for index, (mixing, spreads) in enumerate(curves.items()):
-            points(ax, [(count,) * 3 for count in counts], spreads, mixing, index)
+            points(ax, counts, spreads, mixing, index)
         ax.axvline(most, color="0.6", linewidth=3, zorder=1, label="tolerated")
         ax.set(title=attack, xlabel="Byzantine agents", yscale="log")
         ax.set_xticks(counts)

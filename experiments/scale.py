@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-from matplotlib.ticker import NullLocator
 from sklearn.datasets import make_friedman1
 
 import consensus
@@ -12,7 +11,7 @@ from consensus import datasets
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 from experiments.shared.cases import DECAY, Case
-from experiments.shared.curves import draw, legend, panels, plain, points
+from experiments.shared.curves import draw, legend, panels, plain, points, ticks
 from experiments.shared.harness import Experiment
 from experiments.shared.tables import END, Spread, ends, of_first
 
@@ -76,10 +75,9 @@ def figure(found, sizes):
         draw(ax, {solver: found[size, solver] for solver in SOLVERS}, "objective")
         ax.set_title(f"{size:,} agents")
     for index, solver in enumerate(SOLVERS):
-        points(axes[2], [(size,) * 3 for size in sizes], [milliseconds(found[size, solver]) for size in sizes], solver, index)
+        points(axes[2], sizes, [milliseconds(found[size, solver]) for size in sizes], solver, index)
     axes[2].set(xscale="log", yscale="log", xlabel="agents", ylabel="milliseconds a round", title="time in one process")
-    axes[2].set_xticks(sizes, [f"{size:,}" for size in sizes])
-    axes[2].xaxis.set_minor_locator(NullLocator())
+    ticks(axes[2].xaxis, sizes)
     plain(axes[2].yaxis)
     legend(canvas, axes[0])
     return canvas

@@ -1,7 +1,6 @@
 """The benefit of linearising in every round: a quadratic network against its tangent at the start and random features."""
 
 import numpy as np
-from matplotlib.ticker import NullLocator
 from sklearn.preprocessing import PolynomialFeatures
 
 import consensus
@@ -9,7 +8,7 @@ from consensus.models.linearization import linearize
 from consensus.solvers import AdaptiveNEXT
 from experiments.shared import quadratics
 from experiments.shared.cases import Case, graph
-from experiments.shared.curves import draw, own_legend, panels, plain, points
+from experiments.shared.curves import draw, own_legend, panels, plain, points, ticks
 from experiments.shared.harness import Experiment
 from experiments.shared.tables import Spread, Table, last
 
@@ -107,10 +106,9 @@ def figure(found, optima, datasets, seeds):
         left.set_title(f"{data}, {SHOWN} hidden units")
         for index, method in enumerate(REGIMES):
             ends = [last(found[data, width, method], "objective") for width in WIDTHS]
-            points(right, [(width,) * 3 for width in WIDTHS], ends, method, index)
+            points(right, WIDTHS, ends, method, index)
         right.set(xscale="log", yscale="log", xlabel="hidden units", ylabel="objective at the end", title=data)
-        right.set_xticks(WIDTHS, WIDTHS)
-        right.xaxis.set_minor_locator(NullLocator())
+        ticks(right.xaxis, WIDTHS)
         plain(right.yaxis)
         for ax in (left, right):
             ax.axhline(least.middle, color="0.6", linewidth=3, zorder=0.5, label="least of any quadratic function")
@@ -133,7 +131,7 @@ def risks(found, units, seeds):
         curves = np.median([[theory(B, count)[method] for count in grid] for B in matrices], axis=0)
         ax.plot(grid / d, curves, color="0.6", linewidth=3, zorder=0.5, label="theory" if index == 0 else None)
         ends = [last(found[GAUSSIANS, count, method], "test_error") for count in units]
-        points(ax, [(count / d,) * 3 for count in units], ends, method, index)
+        points(ax, [count / d for count in units], ends, method, index)
         ax.lines[-1].set_linestyle("none")
     ax.set(xlabel="hidden units / features", ylabel="risk / risk of a constant", ylim=(-0.02, 1.02))
     own_legend(ax)

@@ -114,13 +114,13 @@ def figure(errors, datasets, weights):
         for ax, network in zip(by_network, NETWORKS, strict=True):
             for index, (method, name) in enumerate(SHOWN.items()):
                 spreads = [Spread.of(column) for column in errors[data, network, method].T]
-                points(ax, [(angle,) * 3 for angle in ANGLES], spreads, name, index)
+                points(ax, ANGLES, spreads, name, index)
             ax.set(title=f"{data}, {network}", xlabel="rotation, degrees", ylabel="test error")
             ax.set_xticks(ANGLES[::3])
         for index, network in enumerate(NETWORKS):
             spreads = [near(errors[data, network, weight]) for weight in weights]
-            points(over, [(place,) * 3 for place in range(len(weights))], spreads, network, index)
-            points(over, [(len(weights),) * 3], [near(errors[data, network, COPIES])], None, index)
+            points(over, range(len(weights)), spreads, network, index)
+            points(over, [len(weights)], [near(errors[data, network, COPIES])], None, index)
         over.set(title=data, xlabel="weight of derivatives", ylabel=f"mean error up to {NEAR} degrees")
         over.set_xticks(range(len(weights) + 1), [*(f"{weight:g}" for weight in weights), COPIES], rotation=45)
         for ax in (*by_network, over):

@@ -2,7 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import LogFormatterSciNotation
+from matplotlib.ticker import LogFormatterSciNotation, NullLocator
 
 from consensus import plotting
 from consensus.plotting.runs import keep_in_view
@@ -109,8 +109,14 @@ def own_legend(ax, columns=2):
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=columns, **LEGEND)
 
 
+def ticks(axis, values):
+    """Only these numbers at the ticks of a logarithmic axis."""
+    axis.set_ticks(values, [f"{value:,}" for value in values])
+    axis.set_minor_locator(NullLocator())
+
+
 def points(ax, x, y, name, index):
-    """Draw the curve number ``index`` through points, the spreads x and y of two quantities over repeats."""
+    """Draw the curve number ``index`` through points: x and y are numbers, or spreads of quantities over repeats."""
     (x, x_error), (y, y_error) = _errors(x), _errors(y)
     style = {"color": plotting.COLORS[index], "linestyle": plotting.DASHES[index], "marker": plotting.MARKERS[index]}
     ax.errorbar(x, y, y_error, x_error, label=name, markersize=4, elinewidth=0.7, **style)
@@ -119,5 +125,5 @@ def points(ax, x, y, name, index):
 
 
 def _errors(spreads):
-    middle, low, high = np.array(spreads, dtype=float).T
+    middle, low, high = np.array([each if isinstance(each, tuple) else 3 * (each,) for each in spreads], dtype=float).T
     return middle, (middle - low, high - middle)

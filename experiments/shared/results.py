@@ -128,8 +128,8 @@ def training(settings, case, network, solver, *, rounds, seed, exchanges=None, r
 
 def _rows(history, wanted=lambda name: True):
     """The rows of a history as dictionaries, of the ``wanted`` columns only."""
-    columns = {name: history[name].tolist() for name in history if wanted(name)}
-    return [{name: column[row] for name, column in columns.items()} for row in range(history.rows)]
+    rows = map(history.row, range(history.rows))
+    return [{name: value for name, value in row.items() if wanted(name)} for row in rows]
 
 
 def _write_csv(path, rows):
