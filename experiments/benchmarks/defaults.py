@@ -22,7 +22,7 @@ from experiments.untuned.cases import graph
 from experiments.untuned.counting import quiet
 
 TOLERANCE, NETWORKS = 1e-6, 1e-3  # times the first stationarity; the second of models that are not linear
-MOST = 20_000  # rounds
+MOST, DRAWN = 20_000, 300  # rounds on the named problems, and on each of those that are drawn
 INEXACT = ("ChocoSGD", "DGD")  # they end near the optimum, not at it
 COMPRESSED = ("BEER", "CGT", "LEAD", "MoTEF")
 
@@ -171,25 +171,21 @@ def fits(case: Case, solver: Solver) -> bool:
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.defaults", description=__doc__)
     parser.add_argument("--solvers", nargs="*", metavar="NAME", help="by default all that find a step or a penalty")
-    parser.add_argument("--cases", type=int, nargs="*", metavar="K", help="which of the named problems, by default all")
     parser.add_argument("--random", type=int, default=500, metavar="N", help="random problems on which runs may diverge")
-    parser.add_argument("--rounds", type=int, default=300, help="in each of these runs")
-    parser.add_argument("--most", type=int, default=MOST, help="rounds in all others")
     parser.add_argument("--each", action="store_true", help="print every named problem, too")
     options = parser.parse_args(arguments)
-    cases = [NAMED[k] for k in (range(len(NAMED)) if options.cases is None else options.cases)]
     for name, solver in with_defaults().items():
         if options.solvers is not None and name not in options.solvers:
             continue
         ratios = []
-        for case in (case for case in cases if fits(case, solver)):
-            default, best, factor = ratio(case, solver, options.most)
+        for case in (case for case in NAMED if fits(case, solver)):
+            default, best, factor = ratio(case, solver)
             ratios.append(default / best)
             if options.each:
                 print(f"  {default / best:6.2f} = {default:g} / {best:g}, best at {factor:.3g} times the default: {case}")
         drawn = [case for case in map(random_case, range(options.random)) if fits(case, solver)]
-        bad = sum(diverges(case, solver, options.rounds) for case in tqdm(drawn, desc=name, disable=None))
-        middle, worst = (np.median(ratios), max(ratios)) if ratios else (math.nan, math.nan)
+        bad = sum(diverges(case, solver, DRAWN) for case in tqdm(drawn, desc=name, disable=None))
+        middle, worst = np.median(ratios), max(ratios)
         print(f"{name:<22} median {middle:6.2f}, worst {worst:6.2f}; {bad} of {len(drawn)} runs diverged", flush=True)
 
 

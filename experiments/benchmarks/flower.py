@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from consensus import centralized, solvers
 from experiments.benchmarks.peers import LOCAL, RIDGE, clock, enough, network_of, problem_of
-from experiments.shared.environment import environment
+from experiments.shared.environment import shown
 
 INSTALL = """Flower is missing. From the project's folder, with Python 3.11 or newer:
     pip install -e . "flwr[simulation]"
@@ -81,7 +81,7 @@ def main():
     given = parser.parse_args()
     if not find_spec("flwr") or not find_spec("ray"):
         raise SystemExit(INSTALL)
-    problem, here = problem_of("breast_cancer"), environment("one process")
+    problem = problem_of("breast_cancer")
     system = centralized.FedAvg(step_of(problem), LOCAL)
 
     def ours(rounds):
@@ -92,8 +92,7 @@ def main():
     assert difference < 1e-12, f"the iterates differ by {difference:.1e}"
     many = enough(ours, 0.2)
     mine = np.median([(clock(ours, many + 1) - clock(ours, 1)) / many for _ in range(7)])
-    print(f"Flower {metadata.version('flwr')}, Ray {metadata.version('ray')}, consensus {here['consensus']}", end=", ")
-    print(f"Python {here['python']}, NumPy {here['numpy']}, {here['processor']}, {here['cores']} cores")
+    print(f"Flower {metadata.version('flwr')}, Ray {metadata.version('ray')}, {shown()}")
     print(f"After {given.rounds} rounds the iterates differ by {difference:.1e}. Medians of milliseconds a round:")
     for interval, times in seconds.items():
         print(f"  Flower, replies looked for every {interval} s: {np.median(times) * 1e3:.0f}")

@@ -28,7 +28,7 @@ from consensus.peers import Peers, keys
 from consensus.peers.link import Link, Refused
 from consensus.solvers import DGD, NEXT, NIDS, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import FullLinearization
-from experiments.shared.environment import environment
+from experiments.shared import environment
 from experiments.shared.slowed import Slowed
 
 NAMES = ("oslo", "rome", "vienna", "bergen")
@@ -225,8 +225,8 @@ def main():
     given = parser.parse_args()
     if given.owner:
         return owner(*given.owner, given.repeats)
-    here, what = environment("Peers"), given.what or ["rounds", "slow", "links"]
-    print(f"consensus {here['consensus']}, Python {here['python']}, {here['processor']}, {here['cores']} cores")
+    what = given.what or ["rounds", "slow", "links"]
+    print(environment.shown())
     if "slow" in what:
         slow(given.repeats)
     if "links" in what:

@@ -20,7 +20,7 @@ from scipy import sparse
 import consensus
 import topologies
 from consensus import centralized, solvers
-from experiments.shared.environment import environment
+from experiments.shared.environment import shown
 
 INSTALL = """decent-bench is missing. It needs Python 3.13 or newer; from the project's folder:
     python3.13 -m venv peers
@@ -261,9 +261,7 @@ def main():
     from decent_array import interoperability as arrays
 
     arrays.set_backend("numpy")
-    here = environment("one process")
-    print(f"{datetime.date.today()}, decent-bench {metadata.version('decent-bench')}, consensus {here['consensus']}", end=", ")
-    print(f"Python {here['python']}, NumPy {here['numpy']}, {here['processor']}, {here['cores']} cores")
+    print(f"{datetime.date.today()}, decent-bench {metadata.version('decent-bench')}, {shown()}")
     print(f"Medians of {given.repeats} alternating runs; local steps: {LOCAL}; *: with copies of received messages")
     for case in given.cases:
         problem = problem_of(case)

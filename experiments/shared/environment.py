@@ -2,6 +2,7 @@
 
 import functools
 import platform
+import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -32,20 +33,22 @@ def _machine():
 
 def _commit():
     """The commit of these files, ``+`` where they differ from it; None where there is no repository or no git."""
-    git = ["git", "-C", str(Path(__file__).parent)]
+    git = ["git", "-C", Path(__file__).parent, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"]
     try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changes = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-    return commit + ("+" if changes else "")
 
 
 def _processor():
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
+        named = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        named = None
+    return named[1] if named else platform.processor() or platform.machine()
+
+
+def shown():
+    """A line for benchmarks: versions and machine."""
+    here = environment(None)
+    return "consensus {consensus}, Python {python}, NumPy {numpy}, {processor}, {cores} cores".format_map(here)
