@@ -1,10 +1,8 @@
 """Which solvers tolerate what: links lost one by one and in bursts, agents active at random, noise and rounding of messages."""
 
-import argparse
 import contextlib
 import itertools
 import warnings
-from pathlib import Path
 
 import consensus
 import topologies
@@ -12,6 +10,7 @@ from consensus import solvers
 from consensus.solvers import NEXT, Solver
 from consensus.studies import Gaussian, NoisyMessages, Rounding, Study
 from consensus.surrogates import FullLinearization
+from experiments.shared.studies import options
 
 NETWORKS = {
     "as it is": lambda whole, seed: whole,
@@ -65,14 +64,10 @@ def measured(folder, seeds, workers):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m experiments.tolerance", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--output", type=Path, default=Path("results/tolerance"), help="the same folder goes on")
-    given = parser.parse_args(arguments)
+    given = options(__doc__, arguments, seeds=3, workers=2)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*theory")  # what is beyond a method's theory is what is asked here
-        table = measured(given.output, given.seeds, given.workers)
+        table = measured(given.output / "tolerance", given.seeds, given.workers)
     print(table.to_markdown())
 
 

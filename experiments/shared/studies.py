@@ -10,9 +10,10 @@ def options(about, arguments=None, quick=None, **numbers):
     parser.add_argument("--output", type=Path, default=Path("results"), help="folder; what is there is not run again")
     for name, usual in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=usual)
-    parser.add_argument("--quick", action="store_true", help="a tiny version, to see that everything works")
-    if quick and parser.parse_args(arguments).quick:
-        parser.set_defaults(output=Path("results", "quick"), **quick)
+    if quick:
+        parser.add_argument("--quick", action="store_true", help="a tiny version, to see that everything works")
+        if parser.parse_args(arguments).quick:
+            parser.set_defaults(output=Path("results", "quick"), **quick)
     return parser.parse_args(arguments)
 
 
