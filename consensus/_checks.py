@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -211,6 +212,34 @@ def needs(who: str, value: object, *attributes: str) -> None:
             f"{who} needs {', '.join(f'{kind}.{name}' for name in missing)}, which {'is' if len(missing) == 1 else 'are'} "
             f"missing: define {'it' if len(missing) == 1 else 'them'}, or derive {kind} from the package's base class"
         )
+
+
+class Completed:
+    """A user's object, whose class is not derived from a base class of the package: members that it lacks are the base's."""
+
+    def __init__(self, own: object, base: type) -> None:
+        self._own, self._base = own, base
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # any member
+        found = getattr(self._own, name, self)  # which stands for none
+        if found is not self:
+            return found
+        found = getattr(self._base, name)
+        return MethodType(found, self) if isinstance(found, FunctionType) else found
+
+    def __repr__(self) -> str:
+        return repr(self._own)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return completed, (self._own, self._base)
+
+
+def completed(value: object, base: type) -> Any:  # noqa: ANN401  # an object of the base, or one that is used as such
+    """Return ``value`` with all members of ``base``: itself if its class is derived from it, otherwise what delegates to it."""
+    if isinstance(value, base | Completed):
+        return value
+    kind = type(value)
+    return type(kind.__name__, (Completed,), {"__module__": kind.__module__, "__class__": kind})(value, base)
 
 
 def _offering(name: str, value: T, needed: Collection[str], wanted: str) -> T:

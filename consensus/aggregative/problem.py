@@ -206,7 +206,7 @@ class Aggregative(BaseProblem):
     @property
     def _share(self) -> int:
         """Factor of a list's regularizers in the average form."""
-        return self.network_size if hasattr(self.regularizer, "of_agents") else 1
+        return self.network_size if self.regularizer.of_agents else 1
 
     def penalties(self, x: Rows) -> np.ndarray:
         """Return the values r_i(x_i) of the agents' regularizers.

@@ -13,7 +13,7 @@ from consensus.workers.shared_memory import SharedArray
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int, Real
+    from jaxtyping import Float, Real
 
 # Solvers may require more of problems and of their own states than engines do.
 AnyProblem: TypeAlias = Any
@@ -43,20 +43,12 @@ class Problem(Costs, Protocol):
     """A problem that can be divided into blocks of agents."""
 
     @property
-    def network_size(self) -> int:
-        """A, the number of agents of the whole network."""
-
-    @property
     def parameters(self) -> int:
         """P."""
 
     @property
     def dtype(self) -> np.dtype:
         """The dtype of iterates and gradients."""
-
-    @property
-    def rows(self) -> Int[np.ndarray, " agents"]:
-        """The numbers in the network of the problem's agents."""
 
     @property
     def work(self) -> Work:

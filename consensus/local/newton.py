@@ -276,4 +276,4 @@ class SubproblemBlock(NamedTuple):
 
 def has_prox_jvp(regularizer: Regularizer) -> bool:
     """Return whether the regularizer has the derivative of its prox, for Newton's method."""
-    return getattr(type(regularizer), "prox_jvp", Regularizer.prox_jvp) is not Regularizer.prox_jvp
+    return getattr(regularizer.__class__, "prox_jvp", Regularizer.prox_jvp) is not Regularizer.prox_jvp

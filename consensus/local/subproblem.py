@@ -57,7 +57,7 @@ class Subproblem(NamedTuple):
         else:
             steps = 2 if self.regularizer.quadratic else 8
             trace = _power(self.operator, self.weights[:, :, None], self.w.shape, self.w.dtype, steps)
-        if (bound := getattr(self.loss, "curvature_bound", None) or 1.0) > 1:
+        if (bound := self.loss.curvature_bound or 1.0) > 1:
             trace = bound * trace
         return self._replace(known_bound=self.strong_convexity + trace)
 

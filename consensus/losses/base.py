@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -20,7 +21,48 @@ Targets: TypeAlias = "Real[np.ndarray, '*agents samples columns']"
 Curvatures: TypeAlias = "Float[np.ndarray, '*agents samples outputs'] | Float[np.ndarray, '*agents samples outputs outputs']"
 
 
-class Loss(ABC):
+class LossDefaults:
+    """Members of every :class:`Loss` that one of another class need not have."""
+
+    convex: bool = True
+    regression: bool = False
+    over: Literal["samples", "batch"] = "samples"
+    least: int = 1  # samples of an agent that a loss of a batch needs
+    curvature_bound: float | None = None
+    settled: Callable[[np.ndarray, int, tuple[int, ...]], Any] | None = None  # it by all targets, outputs and their shape
+
+    def label_weights(self, targets: Targets) -> Float[np.ndarray, "*agents samples"] | float:
+        """Return the weight of each sample in a mean loss, by whose sum over the network ``reduction="mean"`` divides.
+
+        Parameters
+        ----------
+        targets : ndarray
+            As in `value`.
+
+        Returns
+        -------
+        ndarray (..., samples) or float
+            Weights of at least 0; a number, by default 1, if it is that of every possible sample.
+        """
+        return 1.0
+
+    def label_counts(self, targets: Targets) -> Float[np.ndarray, "*agents samples"] | float:
+        """Return the number of labels of each sample that `error` counts: its weight in the mean error of a test set.
+
+        Parameters
+        ----------
+        targets : ndarray
+            As in `value`.
+
+        Returns
+        -------
+        ndarray (..., samples) or float
+            Numbers of labels; a number, by default 1, if it is that of every possible sample.
+        """
+        return 1.0
+
+
+class Loss(LossDefaults, ABC):
     """A function ``l(f, d)`` of a sample's outputs f and its target d, convex in f unless it says otherwise.
 
     A subclass defines `value`, `gradient` and `curvature`; the other methods have defaults. `curvature_root` is called by
@@ -68,11 +110,7 @@ class Loss(ABC):
     """
 
     separable: bool = True
-    convex: bool = True
     quadratic: bool = False
-    regression: bool = False
-    over: Literal["samples", "batch"] = "samples"
-    curvature_bound: float | None = None
 
     @abstractmethod
     def value(self, outputs: Outputs, targets: Targets) -> Float[np.ndarray, "*agents samples"]:
@@ -120,36 +158,6 @@ class Loss(ABC):
         ndarray (..., samples, outputs), or (..., samples, outputs, outputs)
             The diagonal if the loss is separable, else the matrix.
         """
-
-    def label_weights(self, targets: Targets) -> Float[np.ndarray, "*agents samples"] | float:
-        """Return the weight of each sample in a mean loss, by whose sum over the network ``reduction="mean"`` divides.
-
-        Parameters
-        ----------
-        targets : ndarray
-            As in `value`.
-
-        Returns
-        -------
-        ndarray (..., samples) or float
-            Weights of at least 0; a number, by default 1, if it is that of every possible sample.
-        """
-        return 1.0
-
-    def label_counts(self, targets: Targets) -> Float[np.ndarray, "*agents samples"] | float:
-        """Return the number of labels of each sample that `error` counts: its weight in the mean error of a test set.
-
-        Parameters
-        ----------
-        targets : ndarray
-            As in `value`.
-
-        Returns
-        -------
-        ndarray (..., samples) or float
-            Numbers of labels; a number, by default 1, if it is that of every possible sample.
-        """
-        return 1.0
 
     def curvature_root(self, outputs: Outputs, targets: Targets) -> Curvatures:
         """Return a matrix L with ``L L'`` equal to the curvature.

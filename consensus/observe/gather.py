@@ -127,7 +127,6 @@ class Gather(Protocol):
         ndarray (A, ...)
             Rows of all agents.
         """
-        ...
 
     def parts(self, block: Shaped[np.ndarray, "agents ..."]) -> Iterator[Shaped[np.ndarray, "some_agents ..."]]:
         """Yield the rows of all agents in their order, so few at a time that no process holds many.
@@ -142,7 +141,6 @@ class Gather(Protocol):
         ndarray (agents, ...)
             Rows of the next agents.
         """
-        ...
 
     def chain(self, step: Callable[[np.ndarray], np.ndarray], value: np.ndarray) -> np.ndarray:
         """Pass an array from process to process, in the order of their agents; return what the last one makes of it.
@@ -159,7 +157,6 @@ class Gather(Protocol):
         ndarray
             The last process's.
         """
-        ...
 
     def masked_sum(self, codes: UInt64[np.ndarray, "agents n"], masks: Callable[[range], Masks]) -> UInt64[np.ndarray, " n"]:
         """Return a sum over all agents modulo 2^64, of which processes send each other masked terms.
@@ -176,7 +173,6 @@ class Gather(Protocol):
         ndarray of uint64 (n,)
             The sum.
         """
-        ...
 
     def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
         """Return the counts of the network and the seconds of the slowest process.
@@ -193,7 +189,6 @@ class Gather(Protocol):
         tuple of dict and float
             Counts and seconds of the network.
         """
-        ...
 
     def once(self, function: Callable[[], Result]) -> Result:
         """Return the result of a function that is called in one process only, the one that reports to the user.
@@ -208,7 +203,6 @@ class Gather(Protocol):
         object
             Its result.
         """
-        ...
 
     def decide(
         self,
@@ -230,7 +224,6 @@ class Gather(Protocol):
         object
             The function's result.
         """
-        ...
 
     def save(self, hold: Hold, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint of the run.
@@ -242,7 +235,6 @@ class Gather(Protocol):
         checkpoint : Checkpoint
             The rows in its fields are those of the agents of this process; everything else is that of the network.
         """
-        ...
 
 
 class Whole:

@@ -23,40 +23,32 @@ class Costs(Protocol):
     @property
     def agents(self) -> int:
         """Number of agents of the block."""
-        ...
 
     @property
     def network_size(self) -> int:
         """Number of agents of the network."""
-        ...
 
     @property
     def rows(self) -> Int[np.ndarray, " agents"]:
         """The agents of the block."""
-        ...
 
     @property
     def regularizer(self) -> Regularizer:
         """The regularizer r."""
-        ...
 
     def value(self, w: Float[np.ndarray, "agents parameters"]) -> Float[np.ndarray, " agents"]:
         """Return the agents' costs."""
-        ...
 
     def gradient(self, w: Float[np.ndarray, "agents parameters"]) -> Float[np.ndarray, "agents parameters"]:
         """Return the gradients of the agents' costs."""
-        ...
 
     def value_and_gradient(
         self, w: Float[np.ndarray, "agents parameters"]
     ) -> tuple[Float[np.ndarray, " agents"], Float[np.ndarray, "agents parameters"]]:
         """Return both."""
-        ...
 
     def true_gradients(self) -> Self:
         """Return the same with true gradients, in case its model replaces them by other directions."""
-        ...
 
 
 class Masks(Protocol):
@@ -65,15 +57,12 @@ class Masks(Protocol):
     @property
     def public(self) -> np.ndarray:
         """The keys of these agents that the others must have."""
-        ...
 
     def agree(self, public: np.ndarray) -> None:
         """Hear what is public of all agents."""
-        ...
 
     def drawn(self, number: int, count: int) -> UInt64[np.ndarray, "agents count"]:
         """Return ``count`` masks for each of these agents, in the sum with a ``number`` that no other has."""
-        ...
 
 
 class Secure(Protocol):
@@ -81,15 +70,12 @@ class Secure(Protocol):
 
     def encode(self, rows: np.ndarray, agents: np.ndarray, terms: int) -> np.ndarray:
         """Return numbers of some agents as integers modulo 2^64, for a sum of so many terms."""
-        ...
 
     def decode(self, total: np.ndarray) -> np.ndarray:
         """Return a sum of such integers as numbers."""
-        ...
 
     def masks(self, agents: range) -> Masks:
         """Return the masks of the agents of this process."""
-        ...
 
 
 class Measures(Protocol):
@@ -100,7 +86,6 @@ class Measures(Protocol):
 
         ``past`` is the history of the rounds before.
         """
-        ...
 
 
 class Personal(Protocol):
@@ -109,15 +94,12 @@ class Personal(Protocol):
     @property
     def own(self) -> Bool[np.ndarray, " P"]:
         """The parameters that every agent has for itself."""
-        ...
 
     def points(self, w: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Return the agents' points: rows of ``w`` (agents, P), with the ``mean`` (P,) where agents agree."""
-        ...
 
     def measures(self, agents: Any, solver: Any, test: Any, each: bool, hidden: bool) -> Measures:  # noqa: ANN401  # as AtMean
         """Return what measures at these points, with the arguments of :class:`consensus.observe.measure.AtMean`."""
-        ...
 
 
 class Method(Protocol):
@@ -126,8 +108,6 @@ class Method(Protocol):
     @property
     def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
         """Its columns of the history: for each a function that turns the agents' numbers into one."""
-        ...
 
     def prox(self, problem: Any) -> Callable[[np.ndarray, float], np.ndarray]:  # noqa: ANN401  # each method has its problems
         """Return the proximal operator ``(v, step) -> w`` by which stationarity is measured."""
-        ...

@@ -17,6 +17,7 @@ from consensus.data.shards import Shards
 from consensus.problems.batch import Batch
 from consensus.problems.state import Cache, SharedProblem, TestSet, Work
 from consensus.regularizers import L2, DifferenceOfConvex, Regularizer
+from consensus.regularizers.base import RegularizerDefaults
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Real
@@ -98,13 +99,14 @@ class BaseProblem(ABC):
             from consensus.unlike.regularizers import OwnRegularizers
 
             regularizer = OwnRegularizers(regularizer).for_network(network_size).restrict(rows.tolist())
-        r: Regularizer = L2(0.0) if regularizer is None else cast(Regularizer, _checks.regularizer(regularizer))
+        given = L2(0.0) if regularizer is None else _checks.regularizer(regularizer)
+        r: Regularizer = _checks.completed(given, RegularizerDefaults)
         # A nonconvex r is a convex one minus a smooth one; the second joins the costs, shared out among the agents.
         self.nonconvex: DifferenceOfConvex | None = None
-        if not getattr(r, "is_convex", True):
+        if not r.is_convex:
             _checks.needs("a regularizer with is_convex = False", r, "convex", "smooth_value", "smooth_gradient")
             self.nonconvex = cast(DifferenceOfConvex, r)  # it has the attributes of one
-            r = _checks.regularizer(self.nonconvex.convex, "its convex part")
+            r = _checks.completed(_checks.regularizer(self.nonconvex.convex, "its convex part"), RegularizerDefaults)
         self.regularizer = r
 
     @abstractmethod
@@ -210,7 +212,7 @@ class BaseProblem(ABC):
         rows = _checks.rows(rows, self.agents)
         block.rows = self.rows[rows]
         block.agents, block.work, block.cache = len(block.rows), Work(), Cache()
-        if hasattr(self.regularizer, "of_agents"):  # each agent has its own
+        if self.regularizer.of_agents:  # each agent has its own
             block.regularizer = cast(Any, self.regularizer).restrict(block.rows.tolist())
         return block
 
@@ -475,9 +477,9 @@ class BaseProblem(ABC):
         if self.nonconvex is not None:  # f_i has -h, with 0 <= h'' <= -strong_convexity
             bound = np.maximum(bound, -self.nonconvex.strong_convexity)
         r = self.regularizer
-        if not getattr(r, "smooth", False):
+        if not r.smooth:
             return bound
-        own = r.strong_convexity if getattr(r, "quadratic", False) else getattr(r, "curvature_bound", None)
+        own = r.strong_convexity if getattr(r, "quadratic", False) else r.curvature_bound
         if own is None:
             raise TypeError(f"{r} has no curvature_bound, a Lipschitz constant of its gradient: set it, or give step_size=")
         return bound + own
@@ -499,7 +501,7 @@ class BaseProblem(ABC):
         modulus = self.network_size * self._strong_convexity()
         if self.nonconvex is not None:
             modulus = modulus + self.nonconvex.strong_convexity
-        return modulus + (self.regularizer.strong_convexity if getattr(self.regularizer, "smooth", False) else 0.0)
+        return modulus + (self.regularizer.strong_convexity if self.regularizer.smooth else 0.0)
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         """Return Lipschitz constants of the grad g_i, without a nonconvex regularizer's share."""

@@ -27,7 +27,6 @@ class SharedTest(TestSet, Protocol):
 
     def errors(self, w: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
         """Return the mean error of every row of ``w``, in a model with batch normalisation with these ``buffers``."""
-        ...
 
 
 class HeldOut(NamedTuple):
@@ -118,7 +117,7 @@ def held_out(problem: SampleSums, test: Any) -> HeldOut:  # noqa: ANN401  # arra
     if X.shape[1:] != features:
         raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")
     problem.loss.check(y, problem.model.outputs)
-    counts = problem.loss.label_counts(y) if hasattr(problem.loss, "label_counts") else 1.0
+    counts = problem.loss.label_counts(y)
     shares = counts / counts.sum() if isinstance(counts, np.ndarray) and counts.any() else None
     if isinstance(counts, np.ndarray) and shares is None:
         raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
@@ -164,7 +163,7 @@ def owned_test(problem: SampleSums, test: Shards) -> OwnedTest:
         if not size:
             raise ValueError(f"test must have a sample of every agent; {_names.agent(agent, held.labels)} has none")
         problem.loss.check(y, problem.model.outputs)
-        counts = problem.loss.label_counts(y) if hasattr(problem.loss, "label_counts") else 1.0
+        counts = problem.loss.label_counts(y)
         counts = np.broadcast_to(counts, size).astype(float)
         if not counts.any():
             raise ValueError(

@@ -87,7 +87,7 @@ class Linearizable(Protocol):
 
 def check_convex(who: str, loss: Loss) -> None:
     """Raise ``TypeError`` if a loss that ``who`` needs to be convex need not be."""
-    if not getattr(loss, "convex", True):
+    if not loss.convex:
         raise TypeError(
             f"{who} needs a convex loss, and {loss} need not be convex: take a solver that uses gradients only, such as "
             "GradientTracking(0.1) or NEXT(FullLinearization(tau), step_size)"

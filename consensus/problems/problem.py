@@ -19,7 +19,7 @@ from consensus._arrays.sparse import SparseRows
 from consensus.data import Shards
 from consensus.data.digests import digests
 from consensus.data.tables import Classes
-from consensus.losses.base import Loss
+from consensus.losses.base import Loss, LossDefaults
 from consensus.losses.cross_entropy import CrossEntropy
 from consensus.losses.trial import check_samples
 from consensus.models import Linearization, Model, linearize
@@ -95,7 +95,7 @@ class Problem(SampleSums):
         model, shards = fitted(model, _checks.shards(shards))
         shape = shards.features.shape[2:]
         _checks.model(model)
-        _checks.loss(loss)
+        loss = _checks.completed(_checks.loss(loss), LossDefaults)
         for name in ("parameters", "outputs"):
             _checks.count(f"{name} of {type(model).__name__}", getattr(model, name))
         if shape != (wanted := _checks.shape(f"features of {model}", getattr(model, "features", shape))):
@@ -136,7 +136,7 @@ class Problem(SampleSums):
         return bound * spectrum_ends(self, design)[0]
 
     def _bound_and_design(self) -> tuple[float | None, Callable[[np.ndarray], np.ndarray] | None]:
-        return getattr(self.loss, "curvature_bound", None), getattr(self.model, "design", None)
+        return self.loss.curvature_bound, getattr(self.model, "design", None)
 
     def shared(self) -> SharedProblem:
         bare, shards, none = self.restrict(slice(None)), self.shards, np.empty(0)
@@ -430,7 +430,7 @@ def total_weight(loss: Loss, shards: Shards) -> float:
 
     Raise ``ValueError`` if it is zero, or if it takes the labels of agents that are not held here.
     """
-    of_labels = loss.label_weights(shards.targets) if hasattr(loss, "label_weights") else 1.0
+    of_labels = loss.label_weights(shards.targets)
     if not isinstance(of_labels, np.ndarray):
         of_samples: float | None = getattr(shards, "total_weight", None)
         return float(of_labels) * (shards.samples if of_samples is None else of_samples)
@@ -452,9 +452,9 @@ def scaled(weights: np.ndarray, factor: float) -> np.ndarray:
     return found
 
 
-def check_classes(loss: object, classes: Classes | None) -> None:
+def check_classes(loss: Loss, classes: Classes | None) -> None:
     """Raise ``ValueError`` if the loss would fit the codes of classes, as numbers."""
-    if classes is None or not getattr(loss, "regression", False) or classes in ((False, True), tuple(range(len(classes)))):
+    if classes is None or not loss.regression or classes in ((False, True), tuple(range(len(classes)))):
         return
     name = "LogisticLoss()" if len(classes) == 2 else f"CrossEntropy() and a model with {len(classes)} outputs"
     raise ValueError(
@@ -528,8 +528,7 @@ def fitted_loss(
 
 def loss_settled(loss: Loss, model: Model, targets: np.ndarray, shape: tuple[int, ...]) -> Loss:
     """Return ``loss`` with what it finds out by targets, if it has to."""
-    settled = getattr(loss, "settled", None)
-    return settled(targets, model.outputs, shape) if settled else loss
+    return loss.settled(targets, model.outputs, shape) if loss.settled else loss
 
 
 def check_labels(shape: tuple[int, ...], loss: Loss, columns: int, model: object) -> None:
@@ -538,7 +537,7 @@ def check_labels(shape: tuple[int, ...], loss: Loss, columns: int, model: object
     Losses of classes take the last axis as that of the classes. PyTorch's takes the first one of a sample, which shows in the
     number of labels, unless the first and the last are as long: then the shape does not tell, and flat outputs do.
     """
-    if len(shape) < 2 or hasattr(loss, "settled"):  # as one of PyTorch, which says by a call what it takes
+    if len(shape) < 2 or loss.settled:  # as one of PyTorch, which says by a call what it takes
         return
     last, first, numbers = math.prod(shape[:-1]), math.prod(shape[1:]), math.prod(shape)
     if columns not in (last, first, numbers):

@@ -28,7 +28,7 @@ from consensus.regularizers import L2
 _SIZES = 32  # that are tried, the smallest and the largest ones
 
 
-def by_agent(function: ChunkFunction, model: Model, loss: object, batch: Batch | None) -> ChunkFunction:
+def by_agent(function: ChunkFunction, model: Model, loss: Loss, batch: Batch | None) -> ChunkFunction:
     """Return ``function(w, x, d, c, out)`` for agents one by one, as a function of ``(w, x, d, c, out, numbers)``.
 
     ``numbers`` (agents,) are those of the agents in the network. Each call gets the keyword ``model``, with the random numbers
@@ -70,9 +70,9 @@ def trains_apart(model: object) -> bool:
     return getattr(model, "stochastic", False) or getattr(model, "apart", False) or has_buffers(model)
 
 
-def of_batches(loss: object) -> bool:
+def of_batches(loss: Loss | None) -> bool:
     """Return whether a loss is one of all samples of an agent's batch together, of which padding is no part."""
-    return getattr(loss, "over", "samples") == "batch"
+    return loss is not None and loss.over == "batch"
 
 
 def check_sizes(loss: Loss, sizes: list[int], targets: np.ndarray, outputs: int) -> None:
@@ -88,9 +88,9 @@ def check_sizes(loss: Loss, sizes: list[int], targets: np.ndarray, outputs: int)
             ) from error
 
 
-def fewest(model: object, loss: object) -> int:
+def fewest(model: object, loss: Any) -> int:  # noqa: ANN401  # None if there is none
     """Return how many samples a batch needs, of a model that normalises them or a loss of a batch; 1 of others."""
-    return max(getattr(model, "least", 1) if has_buffers(model) else 1, getattr(loss, "least", 1) if of_batches(loss) else 1)
+    return max(getattr(model, "least", 1) if has_buffers(model) else 1, loss.least if of_batches(loss) else 1)
 
 
 def needing(model: object, loss: object) -> str:

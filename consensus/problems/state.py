@@ -98,11 +98,9 @@ class TestSet(Protocol):
     @property
     def samples(self) -> int:
         """Number of test samples, of all agents."""
-        ...
 
     def digests(self) -> list[str]:
         """Return digests of the test set, by which checkpoints know it."""
-        ...
 
 
 class SharedProblem(NamedTuple):

@@ -19,7 +19,22 @@ Step: TypeAlias = "float | Float[np.ndarray, 'agents 1']"
 Directions: TypeAlias = "Float[np.ndarray, '*agents_and_rows P']"
 
 
-class Regularizer(ABC):
+class RegularizerDefaults:
+    """Attributes of every :class:`Regularizer` that one of another class need not have."""
+
+    is_convex: bool = True
+    smooth: bool = False
+    of_agents: bool = False  # whether it is a list of the agents' own ones
+    if TYPE_CHECKING:  # read only: some have it as a property
+
+        @property
+        def curvature_bound(self) -> float | None: ...
+
+    else:
+        curvature_bound = None
+
+
+class Regularizer(RegularizerDefaults, ABC):
     """A function r(w), applied to each row: ``w`` is one point (P,) or a stack (agents, P). All results keep its dtype.
 
     :func:`consensus.testing.check_regularizer` tries one of your own.
@@ -75,20 +90,15 @@ class Regularizer(ABC):
     True
     """
 
-    is_convex: bool = True
-    smooth: bool = False
     quadratic: bool = False
     squares: Float[np.ndarray, " P"] | None = None
     if TYPE_CHECKING:  # read only: some have it as a property
 
         @property
         def strong_convexity(self) -> float: ...
-        @property
-        def curvature_bound(self) -> float | None: ...
 
     else:
         strong_convexity = 0.0
-        curvature_bound = None
 
     @abstractmethod
     def value(self, w: Points) -> Float[np.ndarray, "*agents"] | float:

@@ -149,12 +149,12 @@ class System(ABC, Generic[S]):
             The problem of all agents.
         """
         problem.check_solver(self)
-        if getattr(problem.regularizer, "of_agents", False):
+        if problem.regularizer.of_agents:
             raise ValueError(
                 f"{type(self).__name__} needs one regularizer that all agents share, and each has its own: give the problem "
                 "one, or use consensus.solve with NIDS(step_size)"
             )
-        if self.smooth and not getattr(problem.regularizer, "smooth", False):
+        if self.smooth and not problem.regularizer.smooth:
             raise ValueError(
                 f"{type(self).__name__} needs a smooth regularizer, and {problem.regularizer} is not: SynchronousSGD and "
                 "MapReduceGradientDescent take it"
@@ -237,7 +237,7 @@ class System(ABC, Generic[S]):
 
 def descend(regularizer: Regularizer, w: np.ndarray, direction: np.ndarray, step: float) -> np.ndarray:
     """Return ``w - step (direction + grad r(w))``, or ``prox_{step r}(w - step direction)`` where r is not smooth; (1, P)."""
-    if getattr(regularizer, "smooth", False):
+    if regularizer.smooth:
         moved: np.ndarray = w - step * (direction + regularizer.gradient(w))
         return moved
     return regularizer.prox(w - step * direction, step)

@@ -154,7 +154,7 @@ def chosen(problem: BaseProblem, network: ScheduleLike) -> tuple[Solver, str]:
     if min(condition, _MOST) > _AHEAD * chi**2:
         return adaptive, f"L/mu = {condition:.3g} > {_AHEAD * chi**2:.3g} = 3 chi^2"
     known, bound = f"convex, {across} exchanges across, L/mu = {condition:.3g}", f"{_AHEAD * chi:.3g} = 3 chi"
-    smooth = getattr(problem.regularizer, "smooth", False)
+    smooth = problem.regularizer.smooth
     if not smooth or condition > _MOST:
         return NIDS(), known + (f" > {_MOST:g}" if smooth else ", nonsmooth regularizer")
     return (OPAPC(), f"{known} > {bound}") if condition > _AHEAD * chi else (NIDS(), f"{known} <= {bound}")

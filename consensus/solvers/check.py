@@ -6,6 +6,7 @@ from scipy.sparse.csgraph import connected_components
 
 import topologies
 from consensus import _checks
+from consensus.local.newton import has_prox_jvp
 from consensus.problems import BaseProblem, Problem, has_model
 from consensus.problems.linearizable import check_convex
 from consensus.problems.minibatches import Minibatches, as_minibatches
@@ -97,16 +98,16 @@ def _any_cost(schedule: ScheduleLike) -> str:
 
 def _check_regularizer(who: str, needs: Needs, r: Regularizer, schedule: ScheduleLike) -> None:
     quadratic = getattr(r, "quadratic", False)
-    if getattr(r, "of_agents", False) and not needs.own_regularizers:
+    if r.of_agents and not needs.own_regularizers:
         raise ValueError(cast(Any, r).refusal(who, schedule))
     if needs.regularizer == "none" and not (quadratic and r.strong_convexity == 0):
         raise ValueError(f"{who} takes no regularizer, and the problem has {r}: give it none")
     if needs.regularizer == "smooth":
-        if not getattr(r, "smooth", False):
+        if not r.smooth:
             raise ValueError(f"{who} needs a smooth regularizer, and {r} is not: {_any_cost(schedule)} takes it")
         _checks.needs(who, r, "gradient")
     if needs.regularizer == "prox_jvp":
-        if not quadratic and getattr(type(r), "prox_jvp", Regularizer.prox_jvp) is Regularizer.prox_jvp:
+        if not quadratic and not has_prox_jvp(r):
             raise TypeError(
                 f"{who} needs {type(r).__name__}.prox_jvp, which is missing: define it, or use {_any_cost(schedule)}"
             )
@@ -133,7 +134,7 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem, schedule: Schedul
         return
     if problem.nonconvex is not None:
         _checks.warn(f"{who}'s theory needs a convex regularizer, and {problem.nonconvex} is not")
-    if loss is not None and not getattr(loss, "convex", True):
+    if loss is not None and not loss.convex:
         _checks.warn(f"{who}'s theory needs convex costs, and {loss} need not be convex")
     elif model is not None and not getattr(model, "jacobian_is_constant", False):
         _checks.warn(f"{who}'s theory needs convex costs, and a loss of {model}, which is not linear in w, need not be")

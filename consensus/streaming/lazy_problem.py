@@ -18,7 +18,7 @@ from consensus.data.shards import Shards
 from consensus.frameworks.torch_inputs import TorchInputs
 from consensus.frameworks.torch_loss import TorchLoss
 from consensus.frameworks.trial import generators_here, watched
-from consensus.losses.base import Loss
+from consensus.losses.base import Loss, LossDefaults
 from consensus.models import Model, Torch
 from consensus.problems.batch import Batch
 from consensus.problems.held_out import HeldOut, as_trained
@@ -96,7 +96,7 @@ class LazyProblem(LazySums):
     ) -> None:
         if not isinstance(shards, LazyShards):
             raise TypeError(f"shards must be LazyShards; got {_checks.shown(shards)}: consensus.Problem takes Shards")
-        _checks.loss(loss)
+        loss = _checks.completed(_checks.loss(loss), LossDefaults)
         if has_buffers(model):
             raise ValueError(
                 f"{model} has batch normalisation, which is evaluated by statistics of all samples of an agent in one pass: "
@@ -211,7 +211,7 @@ class LazyProblem(LazySums):
 
     def _total(self, d: np.ndarray) -> float:
         """Return the sum of the labels' weights, over all samples of the network if they differ from those of ``d``."""
-        shards, weights_of = self.shards, getattr(self.loss, "label_weights", lambda targets: 1.0)
+        shards, weights_of = self.shards, self.loss.label_weights
         alike = weights_of(d.astype(self.dtype))
         if not isinstance(alike, np.ndarray) and (alike == 1 or shards.collate is None):
             return float(alike) * shards.samples
@@ -332,7 +332,7 @@ class ReadTest(NamedTuple):
         loss = self.problem.loss
         X, y = self.shards.read(0, np.arange(start, min(stop, self.samples)))
         y = y.astype(self.problem.dtype)
-        counts = loss.label_counts(y) if hasattr(loss, "label_counts") else 1.0
+        counts = loss.label_counts(y)
         return X, y, np.broadcast_to(counts, len(y)).astype(float)
 
     def _wrong(self, w: np.ndarray, X: Any, y: np.ndarray, counts: np.ndarray) -> np.ndarray:  # noqa: ANN401  # as collated

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 import topologies
 from consensus import _checks
-from consensus.regularizers.base import Regularizer
+from consensus.regularizers.base import Regularizer, RegularizerDefaults
 from consensus.regularizers.points import points, to_prox
 from topologies.schedules import ScheduleLike, is_static
 
@@ -75,7 +75,7 @@ class OwnRegularizers(Regularizer):
             if r is None:
                 continue
             _checks.regularizer(r, f"regularizer of agent {agent}")
-            if isinstance(r, OwnRegularizers) or not getattr(r, "is_convex", True):
+            if isinstance(r, OwnRegularizers) or not _checks.completed(r, RegularizerDefaults).is_convex:
                 raise ValueError(f"regularizer of agent {agent} must be convex and one agent's; got {r}: give all agents one")
         object.__setattr__(self, "regularizers", tuple(self.regularizers))
         if self.rows is not None:
