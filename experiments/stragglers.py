@@ -91,17 +91,9 @@ def of_quadratics(experiment):
     found = tuning.tuned(tried, families, merits, quick=experiment.quick)
     best = {(key, level): point for key in families for level, point in tuning.best(found, key, merits).items()}
     outcomes = {(key, level): found[key][point] for (key, level), point in best.items()}
-    best |= {((slowed.REAL, name), level): point for ((_, name), level), point in best.items()}
-    real = [at for at in best.items() if at[0][0][0] == slowed.REAL]
-    done = experiment.run(
-        {
-            (name, point, seed): slowed.run(slowed.REAL, name, point, agents, seed, rounds)
-            for ((_, name), _), point in real
-            for seed in seeds
-        },
-        slowed.REAL,
-    )
-    outcomes |= {(key, level): [done[key[1], point, seed] for seed in seeds] for (key, level), point in real}
+    for ((_, name), level), point in best.items():
+        done = experiment.run({seed: slowed.run(slowed.REAL, name, point, agents, seed, rounds) for seed in seeds}, slowed.REAL)
+        outcomes[(slowed.REAL, name), level] = list(done.values())
     experiment.table(table(outcomes, slowed.LEVELS, [0.0] * len(seeds)), "quadratics")
     experiment.table(tuning.grids(found, families, merits, ("clock", "solver")), "quadratics-grids")
     return outcomes
