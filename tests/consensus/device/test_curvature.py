@@ -1,5 +1,7 @@
 """Solvers that ask for curvature on a device: AdaptiveNEXT, which decides, and linear systems."""
 
+from types import SimpleNamespace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import consensus
 import topologies
 from consensus import L1, L2, CrossEntropy, Huber, LogisticLoss
+from consensus.communication import flatten
 from consensus.compression import Runs
 from consensus.losses import PoissonLoss
 from consensus.solvers import DADMM, NEXT, AdaptiveNEXT, NetworkGIANT, NewtonTracking
@@ -14,6 +17,9 @@ from consensus.surrogates import PartialLinearization
 
 torch = pytest.importorskip("torch")
 from consensus.device import Device  # noqa: E402
+from consensus.device.engine import _mapped  # noqa: E402
+from consensus.device.network import DeviceNetwork, on_device  # noqa: E402
+from consensus.device.problem import DeviceProblem  # noqa: E402
 from consensus.device.rounding import Rounded  # noqa: E402
 from consensus.device.rows import DeviceRows  # noqa: E402
 from consensus.models import Torch  # noqa: E402
@@ -134,6 +140,32 @@ def test_rows_are_rounded_and_weighed_there_as_here(columns, parts, dtype):
 def test_powers_of_two_are_exact():
     x, k = RNG.standard_normal(2000), RNG.integers(-1022, 1000, 2000)
     assert np.array_equal(np.ldexp(DeviceRows(torch.from_numpy(x)), k).host(), np.ldexp(x, k))
+
+
+@pytest.mark.parametrize(
+    ("name", "solver"),
+    [(name, AdaptiveNEXT()) for name in CURVED if name not in ("functions", "module")]
+    + [("network", NewtonTracking(0.1, 1.0)), ("logits", NetworkGIANT(0.1)), ("network", NEXT(PartialLinearization(1.0), 0.2))],
+    ids=str,
+)
+@pytest.mark.parametrize("network", [RING, LOSSY], ids=["ring", "lossy"])
+def test_arrays_of_the_host_and_of_the_device_never_meet(name, network, solver, monkeypatch):
+    """On a device of PyTorch's that is not the host's and has no numbers: what is read from it is made up."""
+    p = CURVED[name]
+    for read, made_up in (("__bool__", False), ("__int__", 1), ("__float__", 1.0)):
+        monkeypatch.setattr(DeviceRows, read, lambda rows, made_up=made_up: made_up)
+    monkeypatch.setattr(DeviceRows, "host", lambda rows: np.ones(rows.shape, rows.dtype))
+    there, mixing = DeviceProblem(p, "meta"), DeviceNetwork(network, p.dtype, "meta")
+
+    def moved(value):
+        return Device._there(SimpleNamespace(device="meta"), value)
+
+    method = on_device(solver)
+    state = _mapped(method.init(there, moved(np.ones((AGENTS, p.parameters)))), moved)
+    for _ in range(9):
+        state = method.step(there, mixing, state)
+    assert {value.tensor.device.type for value in flatten(state).values() if isinstance(value, DeviceRows)} == {"meta"}
+    assert mixing.exchanges >= 9
 
 
 def test_how_a_surrogate_of_the_hosts_is_named():
