@@ -14,6 +14,7 @@ import numpy as np
 MISSING = ("", "?", "na", "n/a", "nan", "-nan", "null", "<na>", "#n/a")  # in lower case; "none" may well be a class
 MISSING_SPELLINGS = (*(form for one in MISSING for form in (one, one.upper(), one.capitalize())), "NaN", "-NaN")
 BOOLEANS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
+_GROUPED = re.compile(r"[+-]?(0|[1-9]\d{0,2}(\.\d{3})?)")
 _PLAIN = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d+)?")  # numbers with one text each; 007 is a code
 
 
@@ -65,6 +66,22 @@ def label_of(value: object) -> str:
     """Return the text by which a class is known: that of a category, but that booleans are 0 and 1."""
     text = text_of(value)
     return str(int(text == "True")) if isinstance(value, bool | np.bool_) else text
+
+
+def written(cells: Iterable[str], sep: str) -> str | None:
+    """Return what cells that are read as numbers look like, and how they are read as that; None if they are numbers only.
+
+    Whole numbers of three digits or more with leading zeros are codes; between semicolons, where commas are decimal ones,
+    points before exactly three digits in all numbers stand between thousands.
+    """
+    there = [cell for cell in cells if cell.lower() not in MISSING]
+    if there and all(map(str.isdecimal, there)):
+        padded = next((cell for cell in there if cell[0] == "0" and len(cell) > 2), None)
+        return padded and f"{padded!r} looks like a code: categories=[{{0!r}}] keeps it, drop=[{{0!r}}] leaves it out"
+    if sep != ";" or not all(map(_GROUPED.fullmatch, there)):
+        return None
+    first, *more = [cell for cell in there if "." in cell] or [""]
+    return f"{first!r} looks like a number with a point before thousands: decimal=',', thousands='.'" if more else None
 
 
 def stand_in(numbers: np.ndarray) -> int | None:

@@ -34,6 +34,7 @@ COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.op
 _HEAD = 1000  # lines by which the form of a file is decided
 _ROWS = 1 << 20  # characters of these at most
 _SEPARATORS = (";", "\t", "|", ",")
+LOOKS = "consensus"  # the attribute of a frame that says what numbers in its columns look like
 _CHANCE = 0.01  # that a first row which differs from the others is a sample like them
 
 
@@ -59,6 +60,7 @@ class _Form(NamedTuple):
     header: bool
     names: list[str | int]  # of columns
     guess: str | None  # why it is doubtful whether there is a header
+    looks: dict[int, str]  # by place what numbers look like
 
 
 def kind_of(path: Path) -> str:
@@ -123,6 +125,7 @@ def _text(path: Path, reading: Reading, form: _Form, texts: Collection[str | int
     if not names[-1] and frame[places[-1]].isna().all():  # every line ends with a separator
         frame, names = frame.iloc[:, :-1], names[:-1]
     frame = frame.set_axis(pandas.Index(names, dtype=object), axis=1)
+    frame.attrs[LOOKS] = {names[place]: look.format(names[place]) for place, look in form.looks.items() if place < len(names)}
     if form.guess is not None:
         _checks.warn(f"{path}: {form.guess}")
     if index is None:
@@ -195,8 +198,8 @@ def _form(path: Path, reading: Reading) -> _Form:
     usual = max((len(record) for record in records[1:]), default=len(records[0]))
     first, others = records[0], records[1:]
     short = len(first) == usual - 1 and any(record[-1:] != [""] for record in others if len(record) == usual)
-    if len(first) < usual and others and len(first) != usual - 1:
-        mark = first[0][:1] if first and first[0][:1] in "#%;!/" else ""
+    mark = first[0][:1] if first[0][:1] in (*"#%;!/",) else ""
+    if len(first) < usual and others and (mark or len(first) != usual - 1):
         raise ValueError(
             f"{path} must have lines of one length; its first line has {len(first)} cells, {_checks.shown(lines[0].strip())}, "
             f"and others {usual}: "
@@ -209,7 +212,7 @@ def _form(path: Path, reading: Reading) -> _Form:
     if isinstance(reading.header, tuple):
         if len(reading.header) != usual:
             raise ValueError(f"header must have a name for each of the {usual} columns of {path}; got {list(reading.header)}")
-        return _Form(encoding, skip, sep, tuple(first) == reading.header, list(reading.header), None)
+        return _Form(encoding, skip, sep, tuple(first) == reading.header, list(reading.header), None, {})
     if len(first) == usual - 1:  # R's write.table leaves the index without a name; or all other lines end with a separator
         first = ["", *first] if short else [*first, ""]
         header, guess = True, None
@@ -218,7 +221,10 @@ def _form(path: Path, reading: Reading) -> _Form:
     else:
         header, guess = bool(reading.header), None
     names: list[str | int] = list(first) if header else list(range(len(first)))
-    return _Form(encoding, skip, sep, header, names, guess)
+    columns = zip(*(record for record in (others if header else records) if len(record) == len(names)), strict=True)
+    plain = reading.decimal == "." and reading.thousands is None
+    seen = {place: look for place, column in enumerate(columns) if plain and (look := looks.written(column, sep))}
+    return _Form(encoding, skip, sep, header, names, guess, seen)
 
 
 def _head(path: Path, encoding: str | None) -> tuple[str, str]:

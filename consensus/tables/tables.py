@@ -156,6 +156,9 @@ def table_of(where: Where, data: object, roles: Roles, reading: Reading | None) 
     if (infinite := np.isinf(X)).any():
         row, at = np.argwhere(infinite)[0].tolist()
         raise _unknown(where, f"column {columns.features[at]!r}", row, np.inf)
+    for name in (names[one] for one in (*kept, *targets) if one not in marked):
+        if name in (seen := frame.attrs.get(readers.LOOKS, {})):
+            _checks.warn(f"{where} has numbers in {name!r}, and takes them as they are; {seen[name]}")
     _warn_of_stand_ins(where, {str(names[one]): series[one] for one in (*kept, *targets) if one not in marked}, reading)
     y, classes = _targets(where, [(names[one], series[one]) for one in targets], several, roles, reading is not None)
     found = Table(X, y, classes, columns, tuple(str(names[one]) for one in targets), frame=frame)

@@ -238,3 +238,42 @@ def test_targets_of_a_test_set_and_of_parts_in_another_order_of_the_index_are_na
     ):
         call()
         assert str(recwarn.pop(UserWarning).message).startswith(f"{what} has the index of X in another order, and its rows are")
+
+
+@pytest.mark.parametrize(
+    ("text", "look", "X"),
+    [
+        ("size,price\n01234,2\n98765,4\n", "'01234' looks like a code: categories=['size']", [[1, 0], [0, 1]]),
+        ("q,size,price\n1,007,2\n3,123,4\n", "'007' looks like a code: categories=['size']", [[1, 1, 0], [3, 0, 1]]),
+        ("size;price\n1.234;2\n3.000;4\n500;3\n", "'1.234' looks like a number with a point before", [[1234], [3000], [500]]),
+    ],
+)
+def test_numbers_that_look_like_codes_or_have_points_before_thousands_are_named(tmp_path, recwarn, text, look, X):
+    (tmp_path / "a.csv").write_text(text)
+    load(tmp_path / "a.csv", target="price")
+    message = str(recwarn.pop(UserWarning).message)
+    assert look in message
+    assert not recwarn.list
+    remedy = message.partition(": ")[2].partition(" keeps")[0]
+    assert eval(f"load(path, target='price', {remedy})", {"load": load, "path": tmp_path / "a.csv"}).X.tolist() == X
+    if "drop=" in message and "q" in text:
+        assert load(tmp_path / "a.csv", target="price", drop=["size"]).X.tolist() == [[1], [3]]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    "text", ["m,y\n01,2\n12,4\n", "x,y\n1.234,2\n3.000,4\n", "x;y\n0.076;2\n1.000;4\n", "x;y\n1.234;2\n3.5;4\n"]
+)
+def test_other_numbers_are_not(tmp_path, recwarn, text):
+    (tmp_path / "a.csv").write_text(text)
+    load(tmp_path / "a.csv", target="y")
+    assert not recwarn.list
+
+
+def test_a_comment_over_two_columns_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text("# made by hand\nsize,price\n1,2\n3,4\n")
+    with pytest.raises(
+        ValueError, match=r"its first line has 1 cells, '# made by hand', and others 2: comment='#' leaves it out"
+    ):
+        load(tmp_path / "a.csv", target="price")
+    assert load(tmp_path / "a.csv", target="price", comment="#").X.tolist() == [[1.0], [3.0]]
