@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import networkx as nx
 import numpy as np
@@ -18,7 +18,6 @@ from topologies import _names
 from topologies.schedules import ScheduleLike
 from topologies.schedules.reordered import Reordered
 
-T = TypeVar("T")
 _LOGGER = logging.getLogger("consensus")
 
 
@@ -68,15 +67,6 @@ def joined(problem: BaseProblem, network: ScheduleLike, log: bool = True) -> Joi
         text = "agents are joined by position, because the %s has no names: 0, 1, ... of the %s are %s"
         _LOGGER.info(text, other, side, _checks.shown(list(names or ())))
     return network, None, ours if named[0] or theirs is None else theirs
-
-
-def matched(thing: T, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> T:
-    """Return a solver or an engine with what it says of the network's agents in the order of the problem's.
-
-    Those with such settings have a method ``matched`` of the network's agents in that order, None if it is their own, and of
-    the agents' names, if they have some.
-    """
-    return thing.matched(order, labels) if hasattr(thing, "matched") else thing
 
 
 def start(problem: BaseProblem, start: ArrayLike | None, seed: int | np.random.Generator) -> np.ndarray:

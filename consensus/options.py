@@ -29,6 +29,7 @@ from consensus.problems import BaseProblem
 from consensus.problems.held_out import OwnedTest
 from consensus.problems.minibatches import Minibatches, as_minibatches
 from consensus.result import Result, finish, warn_if_above
+from consensus.solvers.defaults import SolverDefaults
 
 _OF_ONE_RANK = ("callbacks", "metrics", "progress", "test", "honest", "recorded")  # not compared with other ranks' as they are
 
@@ -263,12 +264,12 @@ class RunOptions:
         bounds = (self.tolerance, self.exchanges, self.seconds)
         return self.record_every is None and (bool(users or self.stop) or any(bound is not None for bound in bounds))
 
-    def check_hidden(self, solver: object, several: bool) -> None:
+    def check_hidden(self, solver: SolverDefaults, several: bool) -> None:
         """Raise ``ValueError`` if these options need what a solver hides; ``several`` processes may be of different owners."""
         name, owned = type(solver).__name__, isinstance(self.test, OwnedTest)
-        if owned and (secure := getattr(solver, "secure", None)) is not None:
+        if owned and (secure := solver.secure) is not None:
             raise ValueError(f"test sets of owners are recorded owner by owner, which secure={secure} hides: give none")
-        if not (several and getattr(solver, "secret", False)):
+        if not (several and solver.secret):
             return
         rules = [("stop", rule.column) for rule in self.rules] + [(self.called("keep"), self.keep)]
         needed = ["tolerance"] * (self.tolerance is not None) + [self.called("agent_objectives")] * self.agent_objectives

@@ -24,7 +24,7 @@ from consensus.options import Checkpoint, Record, RunOptions
 from consensus.problems import BaseProblem, Minibatches
 from consensus.result import Result
 from consensus.solvers import Auto, Solver, check_needs
-from consensus.solvers.needs import needs_of
+from consensus.solvers.defaults import SolverDefaults
 from topologies.schedules import ScheduleLike
 
 ENGINES = {"stacked": "Stacked", "processes": "Processes", "mpi": "MPI", "torch": "Torch"}  # in consensus.engines
@@ -198,14 +198,14 @@ def solve(
     if isinstance(engine, str):
         where: Engine = getattr(engines, ENGINES[_checks.choice("engine", engine, tuple(ENGINES))])()
     else:
-        where = _checks.engine(engine)
-    where = where.resolved() if hasattr(where, "resolved") else where  # one that is not derived from Engine need not have it
+        where = _checks.completed(_checks.engine(engine), Engine)
+    where = where.resolved()
     with where.agreed() as settings:
         options = RunOptions.of(given)
         options.check_writable()
         _checks.problem(problem)
-        solver = Auto() if solver is None else _checks.solver(solver)
-        needs = needs_of(solver)
+        solver = Auto() if solver is None else _checks.completed(_checks.solver(solver), SolverDefaults)
+        needs = solver.needs
         directed = needs.directed if needs.mixing in ("column stochastic", "row stochastic") else None
         network = _arguments.schedule(network, directed)
         if network.agents != problem.network_size:
@@ -219,7 +219,7 @@ def solve(
             )
         where.check(problem)
         network, order, labels = _arguments.joined(problem, network, where.root)
-        solver, where = _arguments.matched(solver, order, labels), _arguments.matched(where, order, labels)
+        solver, where = solver.matched(order, labels), where.matched(order, labels)
         settings["names of agents"] = labels
         settings["seed of the start"] = seed if start is None else None
         with told_here_alone(problem.agents < problem.network_size):
@@ -229,9 +229,9 @@ def solve(
         measured = measured_agents(options.honest, solver, network.agents, labels)
         if needs.tree and start.strides[0] and not (start == start[0]).all():
             raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
-        hides = getattr(solver, "secret", False) or getattr(solver, "secure", None) is not None
+        hides = solver.secret or solver.secure is not None
         options.check_hidden(solver, where.size > 1)
-        if options.honest is not None and getattr(solver, "secure", None) is not None:
+        if options.honest is not None and solver.secure is not None:
             raise ValueError("honest is a sum over some agents, which tells what the others add to secure sums: leave it away")
         whole = problem.agents == problem.network_size
         identity: dict[str, str | None] = {}
@@ -244,7 +244,7 @@ def solve(
             settings |= identity | options.compared | {"problem": "of all agents" if whole else "of its own agents"}
 
     solver = where.prepare(solver, problem, network)
-    edges = solver.edges(network) if hasattr(solver, "edges") else network
+    edges = solver.edges(network)
     if identity:
         identity["solver"] = known_by(solver)
         identity |= {"clock": where.clock(edges)} if needs.wakes else {}  # solvers with rounds have it in their settings

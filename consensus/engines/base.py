@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -125,6 +125,23 @@ class Engine(ABC):
 
     def resolved(self) -> Engine:
         """Return the engine that runs: this one, unless its settings stand for another.
+
+        Returns
+        -------
+        Engine
+            The engine.
+        """
+        return self
+
+    def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
+        """Return the engine with what it says of the network's agents in the order of the problem's, as solvers do.
+
+        Parameters
+        ----------
+        order : tuple of int or None
+            The network's agents in that order, None if it is their own.
+        labels : tuple or None
+            The agents' names in it, if any.
 
         Returns
         -------
@@ -293,14 +310,12 @@ class Engine(ABC):
         TypeError
             If the solver is ``secret`` or has ``secure`` sums, and the engine does not keep its processes' secrets.
         """
-        hides = getattr(solver, "secret", False) or getattr(solver, "secure", None) is not None
+        hides = solver.secret or solver.secure is not None
         if self.size > 1 and hides and not self.keeps_secrets:
             raise TypeError(
                 f"{type(solver).__name__} on {self.size} processes needs random numbers that each of them keeps to itself, and "
                 f"{self} has none: give engine=consensus.engines.MPI() or Torch(), or one process for a simulation"
             )
-        if not hasattr(solver, "prepared"):  # solvers that do not derive from Solver may lack it
-            return solver
         whole: Any = problem if problem.agents == problem.network_size else WholeNetwork(problem, self)
         with self.agreed() as settings, told_here_alone(whole is not problem):
             solver = solver.prepared(whole, network)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 import numpy as np
 
 from consensus.communication import Network
-from consensus.observe.protocols import Costs, Method
+from consensus.observe.protocols import Costs, Method, Secure
 from consensus.workers.shared_memory import SharedArray
 from topologies.schedules import ScheduleLike
 
@@ -95,8 +95,8 @@ class Solver(Method, Protocol):
         """Return how many numbers of an agent are mixed at once."""
 
     @property
-    def secret(self) -> bool:
-        """True if its agents draw random numbers that others must not know."""
+    def secure(self) -> Secure | None:
+        """Secure sums of its own, if it has some."""
 
     def among_owners(self, agents: range, everyone: Callable[[np.ndarray], np.ndarray]) -> Any:  # noqa: ANN401  as below
         """Return the solver with such numbers, for the ``agents`` of one of several processes."""

@@ -311,7 +311,7 @@ class RankEngine(Engine):
         self.ranks.enter(lambda: f"in round {observer.round + 1}", names)
         try:
             with threadpool_limits(self.cores, user_api="blas"), self._terminated(observer, names[self.rank], gather):
-                if self.size > 1 and getattr(solver, "secret", False):
+                if self.size > 1 and solver.secret:
                     solver = solver.among_owners(range(rows.start, rows.stop), gather.rows)
                 report = reports(observer, solver, gather, gather.preempted)
                 own = begin if begin.resumed else begin.block(rows)  # a checkpoint is loaded with the rows of this rank

@@ -109,5 +109,12 @@ class Method(Protocol):
     def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
         """Its columns of the history: for each a function that turns the agents' numbers into one."""
 
+    @property
+    def secret(self) -> bool:
+        """True if its agents draw random numbers that others must not know."""
+
+    def personal(self, problem: Any) -> Personal | None:  # noqa: ANN401  # as below
+        """Return what agents keep for themselves, if they have models of their own."""
+
     def prox(self, problem: Any) -> Callable[[np.ndarray, float], np.ndarray]:  # noqa: ANN401  # each method has its problems
         """Return the proximal operator ``(v, step) -> w`` by which stationarity is measured."""

@@ -22,9 +22,9 @@ ALWAYS = ("round", "objective", "stationarity", "disagreement", *COUNTED[1:])
 ASKED_FOR = ("agent_objective", "test_error", "test_error_worst", "agent_test_error")
 
 
-def hides(solver: object, problem: Costs) -> bool:
+def hides(solver: Method, problem: Costs) -> bool:
     """Return whether the history tells nothing of the data: those of a secret solver's agents on several processes."""
-    return getattr(solver, "secret", False) and problem.agents < problem.network_size
+    return solver.secret and problem.agents < problem.network_size
 
 
 class Recorder:
@@ -54,7 +54,7 @@ class Recorder:
         self.solver, self.test, self.metrics_on = solver, test, metrics_on
         self.agent_objectives, self.metrics, self.honest = agent_objectives, metrics or {}, honest
         self.points = points or (problem.network_size if honest is None else len(honest))
-        self.personal: Personal | None = solver.personal(problem) if hasattr(solver, "personal") else None
+        self.personal: Personal | None = solver.personal(problem)
         self.attach(problem, Whole())
         measured = labels if labels is None or honest is None else tuple(labels[agent] for agent in honest.tolist())
         self.history = History(measured)

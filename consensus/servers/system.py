@@ -139,6 +139,22 @@ class System(ABC, Generic[S]):
 
     history_columns: Mapping[str, Callable[[np.ndarray], Any]] = MappingProxyType({})
     smooth: bool = False
+    secret: bool = False
+
+    def personal(self, problem: BaseProblem) -> None:
+        """Return None: a server has one model.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem of all agents.
+
+        Returns
+        -------
+        None
+            What agents keep for themselves, as solvers return it.
+        """
+        return
 
     def check(self, problem: BaseProblem) -> None:
         """Raise ``ValueError`` or ``TypeError`` if the system cannot solve the problem.

@@ -17,7 +17,8 @@ from consensus.solvers.adaptive import AdaptiveNEXT
 from consensus.solvers.base import Solver, settled
 from consensus.solvers.bounds import spread
 from consensus.solvers.check import check_needs
-from consensus.solvers.needs import Needs, needs_of
+from consensus.solvers.defaults import SolverDefaults
+from consensus.solvers.needs import Needs
 from consensus.solvers.nids import NIDS
 from consensus.solvers.opapc import OPAPC
 from topologies import spectral_gap
@@ -82,14 +83,14 @@ class Auto(Solver):
 
     def __post_init__(self) -> None:
         if self.solver is not None:
-            _checks.solver(self.solver)
+            object.__setattr__(self, "solver", _checks.completed(_checks.solver(self.solver), SolverDefaults))
 
     def __repr__(self) -> str:
         return "Auto()" if self.solver is None else f"Auto({self.solver!r}, why={self.why!r})"
 
     @property
     def needs(self) -> Needs:
-        return Needs(mixing="column stochastic", counts_exchanges=True) if self.solver is None else needs_of(self.solver)
+        return Needs(mixing="column stochastic", counts_exchanges=True) if self.solver is None else self.solver.needs
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         _checks.problem(problem)

@@ -13,7 +13,8 @@ from consensus.problems.minibatches import Minibatches, as_minibatches
 from consensus.problems.samples import check_sizes, fewest, has_buffers, needing, of_batches
 from consensus.regularizers.base import Regularizer
 from consensus.solvers.base import Solver
-from consensus.solvers.needs import Needs, needs_of
+from consensus.solvers.defaults import SolverDefaults
+from consensus.solvers.needs import Needs
 from consensus.surrogates import FullLinearization
 from topologies import _names
 from topologies.analysis import parts
@@ -62,11 +63,11 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
         ...
     ValueError: DGD needs a smooth regularizer, and L1(weight=0.1) is not: NEXT(FullLinearization(tau), step_size) takes it
     """
-    _checks.solver(solver)
+    solver = _checks.completed(_checks.solver(solver), SolverDefaults)
     _checks.problem(problem)
     _checks.schedule(schedule)
     problem.check_solver(solver)
-    who, needs = _name(solver), needs_of(solver)
+    who, needs = _name(solver), solver.needs
     _check_regularizer(who, needs, problem.regularizer, schedule)
     _check_costs(who, needs, problem, schedule)
     _check_draws(who, solver, problem)
@@ -74,8 +75,7 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
         check_true_gradients(who, problem)
     solver.check(problem)
     _check_network(solver, schedule)
-    if hasattr(solver, "check_network"):  # a solver that is not derived from Solver need not have it
-        solver.check_network(schedule)
+    solver.check_network(schedule)
 
 
 def _name(solver: object) -> str:
@@ -140,13 +140,12 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem, schedule: Schedul
         _checks.warn(f"{who}'s theory needs convex costs, and a loss of {model}, which is not linear in w, need not be")
 
 
-def _check_draws(who: str, solver: object, problem: BaseProblem) -> None:
+def _check_draws(who: str, solver: Solver, problem: BaseProblem) -> None:
     """Refuse a model that draws random numbers or normalises batches where it must not, and warn if it never draws."""
-    model, needs = problem.model, needs_of(solver)
-    loss, batch, inner = problem.loss, getattr(solver, "batch", None), solver
-    while batch is None and hasattr(inner, "solver"):
+    model, needs = problem.model, solver.needs
+    loss, inner = problem.loss, cast(Any, solver)
+    while (batch := getattr(inner, "batch", None)) is None and hasattr(inner, "solver"):
         inner = inner.solver
-        batch = getattr(inner, "batch", None)
     if of_batches(loss) and (needs.model or (needs.deterministic and batch is not None)):
         raise ValueError(
             f"{who} needs the losses of single samples, and {loss} is one of a whole batch: take a solver of gradients alone, "
@@ -204,7 +203,7 @@ def check_true_gradients(who: str, problem: BaseProblem) -> None:
 
 def _check_network(solver: Solver, schedule: ScheduleLike) -> None:
     _checks.mixing(schedule.weights(schedule.key(0)), schedule)
-    if needs_of(solver).tree and (why := _no_tree(schedule)):
+    if solver.needs.tree and (why := _no_tree(schedule)):
         raise ValueError(f"{type(solver).__name__} sums along a tree, and {why}: AdaptiveNEXT takes any network")
     found = topologies.check(schedule, solver)
     if found.refusal:

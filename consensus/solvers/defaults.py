@@ -60,7 +60,10 @@ class SolverDefaults:
 
     def check_network(self, schedule: ScheduleLike) -> None:
         """Raise ``ValueError`` if the method cannot run on a schedule."""
-        return None
+
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
+        """Return the solver as it runs, with settings that the problem and the network give it."""
+        return self
 
     def edges(self, network: ScheduleLike) -> ScheduleLike:
         """Return the schedule that the rounds meet: all edges of the network, or some of them if others carry nothing."""

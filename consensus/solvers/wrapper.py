@@ -13,7 +13,8 @@ from consensus.communication.network import Network
 from consensus.observe.protocols import Personal
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.needs import Needs, needs_of
+from consensus.solvers.defaults import SolverDefaults
+from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
 
@@ -27,7 +28,8 @@ class Wrapper(Solver):
     solver: Solver
 
     def __post_init__(self) -> None:
-        needs, name = needs_of(_checks.solver(self.solver)), type(self.solver).__name__
+        object.__setattr__(self, "solver", _checks.completed(_checks.solver(self.solver), SolverDefaults))
+        needs, name = self.solver.needs, type(self.solver).__name__
         if needs.tree:
             raise TypeError(f"solver must be one that mixes with its neighbours; {name} sums along a tree")
         if needs.wakes:
@@ -41,7 +43,7 @@ class Wrapper(Solver):
 
     def _takes_mix(self) -> None:
         """Raise ``TypeError`` if the inner solver takes messages one by one, or minimises what ``network.mix`` says."""
-        outer, inner, needs = type(self).__name__, type(self.solver).__name__, needs_of(self.solver)
+        outer, inner, needs = type(self).__name__, type(self.solver).__name__, self.solver.needs
         if needs.own_models:
             raise TypeError(f"solver of {outer} cannot be {inner}, whose objective has the weights of network.mix in it")
         if needs.each_message:
@@ -49,14 +51,14 @@ class Wrapper(Solver):
 
     @property
     def needs(self) -> Needs:
-        return needs_of(self.solver)
+        return self.solver.needs
 
     @property
     def secret(self) -> bool:
-        return getattr(self.solver, "secret", False)
+        return self.solver.secret
 
     def among_owners(self, agents: range, everyone: Callable[[np.ndarray], np.ndarray]) -> Self:
-        if not getattr(self.solver, "secret", False):
+        if not self.solver.secret:
             return self
         ready = copy.copy(self)  # with all that prepared has found
         object.__setattr__(ready, "solver", self.solver.among_owners(agents, everyone))
@@ -64,15 +66,15 @@ class Wrapper(Solver):
 
     @property
     def exchanges_a_round(self) -> float | None:
-        return getattr(self.solver, "exchanges_a_round", None)
+        return self.solver.exchanges_a_round
 
     @property
     def sends(self) -> str:
-        return getattr(self.solver, "sends", "")
+        return self.solver.sends
 
     @property
     def default(self) -> str:
-        return getattr(self.solver, "default", "")
+        return self.solver.default
 
     @property
     def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
@@ -88,7 +90,7 @@ class Wrapper(Solver):
         return self.solver.prox(problem)
 
     def personal(self, problem: BaseProblem) -> Personal | None:
-        return self.solver.personal(problem) if hasattr(self.solver, "personal") else None
+        return self.solver.personal(problem)
 
     def check(self, problem: BaseProblem) -> None:
         self.solver.check(problem)
@@ -106,18 +108,14 @@ class Wrapper(Solver):
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         _checks.problem(problem)
         _checks.schedule(network, "network")
-        if not hasattr(self.solver, "prepared"):  # one that is not derived from Solver need not have it
-            return self
         ready = self.solver.prepared(problem, self.matrices(network))
         return self if ready is self.solver else replace(self, solver=ready)
 
     def matched(self, order: tuple[int, ...] | None, labels: tuple[Hashable, ...] | None) -> Self:
-        if not hasattr(self.solver, "matched"):
-            return self
         return replace(self, solver=self.solver.matched(order, labels))
 
     def edges(self, network: ScheduleLike) -> ScheduleLike:
-        return self.solver.edges(network) if hasattr(self.solver, "edges") else network
+        return self.solver.edges(network)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401
         return self.solver.init(problem, w)
