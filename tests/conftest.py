@@ -9,6 +9,7 @@ import threading
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 HERE = Path(__file__).parent
@@ -65,6 +66,24 @@ def pytest_collection_modifyitems(items):
         groups = [group for folder, group in TOGETHER.items() if folder in path.parents]
         for item, group in itertools.product(those, groups):
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _draw_anew(module, seed):
+    """Set the random generators of a module of tests to a seed."""
+    for value in vars(module).values():
+        if isinstance(value, np.random.Generator):
+            value.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _same_draws_of_a_module(request):
+    _draw_anew(request.module, 1)
+
+
+@pytest.fixture(autouse=True)
+def _same_draws(request):
+    """What a test draws does not depend on which tests have run before it."""
+    _draw_anew(request.module, 2)
 
 
 @pytest.fixture
