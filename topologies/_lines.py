@@ -63,12 +63,14 @@ def whole(names: Collection[str]) -> dict[str, str]:
 
 def sign(names: Iterable[str]) -> str | None:
     """Return the first name without letters and digits, such as ->; None if there is none."""
-    return next((name for name in names if name and not any(sign.isalnum() or sign > "\x7f" for sign in name)), None)
+    return next((name for name in names if name and not any(one.isalnum() or one > "\x7f" for one in name)), None)
 
 
 def no_name(column: Sequence[str]) -> tuple[int, str] | None:
     """Return the place of the first field of a column that is no name, and why; None if there is none."""
     names = list(dict.fromkeys(column))
+    if found := sign(names):
+        return column.index(found), f"{found!r} has neither letters nor digits, and is no name"
     if all(name[:1] in ("(", "[") for name in names):
         return 0, f"{names[0]!r} is a part of a pair, and no name"
     if all(map(is_number, names)):

@@ -198,8 +198,8 @@ def _form(path: Path, reading: Reading) -> _Form:
     usual = max((len(record) for record in records[1:]), default=len(records[0]))
     first, others = records[0], records[1:]
     short = len(first) == usual - 1 and any(record[-1:] != [""] for record in others if len(record) == usual)
-    mark = first[0][:1] if first[0][:1] in (*"#%;!/",) else ""
-    if len(first) < usual and others and (mark or len(first) != usual - 1):
+    mark = lines[0][0] if lines[0].startswith(tuple("#%;!/")) else ""
+    if len(first) < usual and others and (len(first) != usual - 1 or (mark and len(first) == 1)):
         raise ValueError(
             f"{path} must have lines of one length; its first line has {len(first)} cells, {_checks.shown(lines[0].strip())}, "
             f"and others {usual}: "

@@ -168,6 +168,7 @@ def test_signs_between_ends_pairs_and_positions_are_no_edges(tmp_path, monkeypat
             warnings.simplefilter("ignore", ResourceWarning)
             found = eval(remedy, {"networkx": nx, "ast": ast, "path": "a.csv"})
         assert set(found.edges) == edges
+        assert nx.get_edge_attributes(found, "weight") == ({("a", "b"): 3, ("b", "c"): 4} if "3" in text else {})
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,8 @@ def _edge_list(path: str, directed: bool | None, header: bool | None, sep: str |
         if "{" in text:
             fields[:] = [*_attributes(text, partial(fault, place))]
         if sign := _lines.sign(fields[:2]):
-            raise fault(place, f"{sign!r} has neither letters nor digits, and is no name. {_remedy(lines, sign)}")
+            why = f"{sign!r} has neither letters nor digits, and is no name"
+            raise fault(place, f"{why}. {_remedy(lines, sign, weighted=len(fields) > 3)}")
         if not 2 <= len(fields) <= 3:
             raise fault(
                 place,
@@ -281,13 +282,14 @@ def _check_names(lines: _lines.Lines, pairs: list[list[str]], fault: Callable[[i
             raise fault(place, f"{why}. {_remedy(lines, column[place])}; positions are no edges")
 
 
-def _remedy(lines: _lines.Lines, name: str) -> str:
+def _remedy(lines: _lines.Lines, name: str, weighted: bool = False) -> str:
     """Return how to read edges that have this name in the place of one of their ends."""
     sep = lines.sep or " "
     if name[:1] in ("(", "["):
         return "Take networkx.Graph(map(ast.literal_eval, open(path)))"
     if sep == " " and _lines.sign([name]):
-        return f"Take networkx.parse_edgelist(open(path).read().replace({name!r}, ' ').splitlines(), data=False)"
+        data = "[('weight', float)]" if weighted else "False"
+        return f"Take networkx.parse_edgelist(open(path).read().replace({name!r}, ' ').splitlines(), data={data})"
     how = _PANDAS.get(sep, repr(sep))
     return f"Take both ends by networkx.from_pandas_edgelist(pandas.read_csv(path, sep={how}), source=..., target=...)"
 

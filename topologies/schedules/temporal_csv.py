@@ -22,7 +22,6 @@ from topologies._lines import (
     iso,
     no_name,
     plain,
-    sign,
     whole,
 )
 
@@ -57,11 +56,7 @@ class Trace:
         as_int = whole(set().union(*found[1:3]))
         first, second = ([as_int.get(name, name) for name in some] for some in found[1:3])
         for some in (first, second):
-            if (no := sign(dict.fromkeys(some))) is not None:
-                wrong: tuple[int, str] | None = some.index(no), f"{no!r} has neither letters nor digits, and is no name"
-            else:
-                wrong = no_name(some)
-            if wrong:
+            if wrong := no_name(some):
                 self._fault(
                     wrong[0],
                     f"{wrong[1]}; if the first three fields are not time, i, j, say columns=; positions are for "

@@ -277,3 +277,8 @@ def test_a_comment_over_two_columns_is_named(tmp_path):
     ):
         load(tmp_path / "a.csv", target="price")
     assert load(tmp_path / "a.csv", target="price", comment="#").X.tolist() == [[1.0], [3.0]]
+
+
+def test_a_name_that_begins_with_a_sign_of_comments_is_one_of_rows_with_names(tmp_path):
+    (tmp_path / "a.txt").write_text('"%growth" "price"\n"1" 1 2\n"2" 3 4\n')  # as R writes it
+    assert load(tmp_path / "a.txt", target="price").X.tolist() == [[1.0], [3.0]]
