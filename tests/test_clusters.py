@@ -92,15 +92,12 @@ def test_ranks_that_srun_starts_have_the_bits_of_one_process(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("script", "nodes", "options"),
-    [
-        ("sbatch-srun.sh", 2, ["--ntasks-per-node=1"]),
-        ("sbatch-torchrun.sh", 1, ["--cpus-per-task=2"]),
-        ("sbatch-torchrun.sh", 2, ["--cpus-per-task=1"]),
-        ("sbatch-mpi.sh", 1, ["--ntasks-per-node=2"]),
-    ],
-)
+@pytest.mark.parametrize(("script", "nodes", "options"), [
+    ("sbatch-srun.sh", 2, ["--ntasks-per-node=1"]),
+    ("sbatch-torchrun.sh", 1, ["--cpus-per-task=2"]),
+    ("sbatch-torchrun.sh", 2, ["--cpus-per-task=1"]),
+    ("sbatch-mpi.sh", 1, ["--ntasks-per-node=2"]),
+])  # fmt: skip
 def test_a_job_whose_time_is_over_queues_itself_again_and_has_the_same_bits(script, nodes, options, folder):
     pytest.importorskip("mpi4py" if "mpi" in script else "torch")
     job = sbatch(f"--nodes={nodes}", *options, script)

@@ -66,21 +66,18 @@ def test_rooms_at_the_bottom_know_nothing_above(room, allowed):
     assert above == set()
 
 
-@pytest.mark.parametrize(
-    ("room", "others"),
-    [
-        ("topologies", ["consensus", "experiments", "tests"]),
-        ("consensus", ["experiments", "tests"]),
-        *((f"consensus.{piece}", [f"consensus.{other}" for other in PIECES if other != piece]) for piece in PIECES),
-        *((f"consensus.{piece}", ["consensus.problems", "consensus.solvers", "consensus.engines"]) for piece in PIECES),
-        ("consensus.problems", ["consensus.solvers", "consensus.engines", "consensus.surrogates", "consensus.local"]),
-        ("consensus.compression", ["consensus.engines"]),
-        ("consensus.surrogates", ["consensus.solvers", "consensus.engines"]),
-        ("consensus.local", ["consensus.solvers", "consensus.engines"]),
-        ("consensus.solvers", ["consensus.engines"]),
-        ("consensus.engines", ["consensus.solvers", "consensus.problems", "consensus.models"]),
-    ],
-)
+@pytest.mark.parametrize(("room", "others"), [
+    ("topologies", ["consensus", "experiments", "tests"]),
+    ("consensus", ["experiments", "tests"]),
+    *((f"consensus.{piece}", [f"consensus.{other}" for other in PIECES if other != piece]) for piece in PIECES),
+    *((f"consensus.{piece}", ["consensus.problems", "consensus.solvers", "consensus.engines"]) for piece in PIECES),
+    ("consensus.problems", ["consensus.solvers", "consensus.engines", "consensus.surrogates", "consensus.local"]),
+    ("consensus.compression", ["consensus.engines"]),
+    ("consensus.surrogates", ["consensus.solvers", "consensus.engines"]),
+    ("consensus.local", ["consensus.solvers", "consensus.engines"]),
+    ("consensus.solvers", ["consensus.engines"]),
+    ("consensus.engines", ["consensus.solvers", "consensus.problems", "consensus.models"]),
+])  # fmt: skip
 def test_imports_run_one_way(room, others):
     members = within(MODULES, room)
     assert members

@@ -30,20 +30,17 @@ def test_every_callable_has_a_good_call():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "name", "kind", "finding"),
-    [
-        ("topologies.ring(agents=-1)", "agents", "ValueError", ""),
-        ("topologies.ring(agents=-1)", "size", "ValueError", "names no argument"),
-        ("[].nothing", "", "AttributeError", "not an error for users"),
-        ("len(3)", "value", "TypeError", "comes from inside"),
-        ("float('x')", "value", "ValueError", "comes from inside"),
-        ("b'\\xff'.decode()", "byte", "UnicodeDecodeError", "not an error for users"),
-        ("open('absent')", "", "FileNotFoundError", ""),
-        ("pathlib.os._exit(7)", "", "death", "exit code 7"),
-        ("__import__('time').sleep(60)", "", "hang", "no answer after 2 s"),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "kind", "finding"), [
+    ("topologies.ring(agents=-1)", "agents", "ValueError", ""),
+    ("topologies.ring(agents=-1)", "size", "ValueError", "names no argument"),
+    ("[].nothing", "", "AttributeError", "not an error for users"),
+    ("len(3)", "value", "TypeError", "comes from inside"),
+    ("float('x')", "value", "ValueError", "comes from inside"),
+    ("b'\\xff'.decode()", "byte", "UnicodeDecodeError", "not an error for users"),
+    ("open('absent')", "", "FileNotFoundError", ""),
+    ("pathlib.os._exit(7)", "", "death", "exit code 7"),
+    ("__import__('time').sleep(60)", "", "hang", "no answer after 2 s"),
+])  # fmt: skip
 def test_what_a_finding_is(text, name, kind, finding):
     with calls.evaluator(seconds=2.0) as evaluate:
         answer = evaluate(Call("", text, (name,)))

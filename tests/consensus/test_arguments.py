@@ -296,14 +296,11 @@ def test_classes_are_numbers():
             method(np.ones((5, 0)), np.zeros(5))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        *(ATG, DGD, DLM, DiNNO, GradientTracking, LTADMM, NetworkGIANT, PushDIGing, PushPull),
-        lambda step: NEXT(FullLinearization(1.0), step),
-        lambda step: SONATA(PartialLinearization(1.0), step),
-    ],
-)
+@pytest.mark.parametrize("make", [
+    *(ATG, DGD, DLM, DiNNO, GradientTracking, LTADMM, NetworkGIANT, PushDIGing, PushPull),
+    lambda step: NEXT(FullLinearization(1.0), step),
+    lambda step: SONATA(PartialLinearization(1.0), step),
+])  # fmt: skip
 def test_a_solvers_step_is_named(make):
     for odd in (0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match=r"^step_size must be a finite number > 0; got"):
@@ -375,14 +372,11 @@ def test_records_and_settings_are_named():
             history[odd]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "no rows"),
-        ("round,objective\n", "no rows"),
-        ("round,objective\n0,1.0\n" + "9" * 400 + ",1.0\n", "line 3 has no number of 64 bits in column .round., but 9"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("", "no rows"),
+    ("round,objective\n", "no rows"),
+    ("round,objective\n0,1.0\n" + "9" * 400 + ",1.0\n", "line 3 has no number of 64 bits in column .round., but 9"),
+])  # fmt: skip
 def test_damaged_histories_are_refused(tmp_path, text, words):
     (tmp_path / "run.csv").write_text(text)
     with pytest.raises(ValueError, match=rf"run\.csv is no history as to_csv writes it: .*{words}"):

@@ -244,19 +244,16 @@ def test_a_table_of_pandas_has_the_columns_of_the_csv_file(tmp_path):
     assert History().to_frame().shape == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"round,objective\n0,1.5\n1\n", "line 3 has no number of 64 bits in column 'objective', but ''"),
-        (b"round,objective\n0,1.5,7\n", "its lines have 3 cells, the header 2"),
-        (b"round,objective\n0,0,1.5\n1,1,7\n", "its lines have 3 cells, the header 2"),
-        (b"round,objective\n0,word\n", "line 2 has no number of 64 bits in column 'objective', but 'word'"),
-        (b"round,round\n0,1\n", "come twice"),
-        (b"round,objective\n0,\xff\xfe\n", "can't decode byte"),
-        (b"PK\x03\x04\x00\x00", "no history as to_csv writes it"),
-        (b"\n\n\n", "it has no rows"),
-    ],
-)
+@pytest.mark.parametrize(("content", "words"), [
+    (b"round,objective\n0,1.5\n1\n", "line 3 has no number of 64 bits in column 'objective', but ''"),
+    (b"round,objective\n0,1.5,7\n", "its lines have 3 cells, the header 2"),
+    (b"round,objective\n0,0,1.5\n1,1,7\n", "its lines have 3 cells, the header 2"),
+    (b"round,objective\n0,word\n", "line 2 has no number of 64 bits in column 'objective', but 'word'"),
+    (b"round,round\n0,1\n", "come twice"),
+    (b"round,objective\n0,\xff\xfe\n", "can't decode byte"),
+    (b"PK\x03\x04\x00\x00", "no history as to_csv writes it"),
+    (b"\n\n\n", "it has no rows"),
+])  # fmt: skip
 def test_a_damaged_file_is_named_with_what_is_wrong(tmp_path, content, words):
     path = tmp_path / "run.csv"
     path.write_bytes(content)

@@ -94,15 +94,12 @@ def test_failures_of_the_network_are_those_of_its_own_agents():
     assert not np.allclose(found.w[2], consensus.solve(problem(), GRAPH, DGD(0.05), rounds=5).w[2])
 
 
-@pytest.mark.parametrize(
-    ("names", "nodes"),
-    [
-        (["10", "20", "40"], [40, 10, 20]),
-        ([40.0, 10.0, 20.0], ["10", "20", "40"]),
-        ([2, 0, 1], [1, 2, 0]),  # the nodes 0, 1, 2 of a graph are their own names
-        (["0", "2", "1"], ["1", "0", "2"]),
-    ],
-)
+@pytest.mark.parametrize(("names", "nodes"), [
+    (["10", "20", "40"], [40, 10, 20]),
+    ([40.0, 10.0, 20.0], ["10", "20", "40"]),
+    ([2, 0, 1], [1, 2, 0]),  # the nodes 0, 1, 2 of a graph are their own names
+    (["0", "2", "1"], ["1", "0", "2"]),
+])  # fmt: skip
 def test_numbers_are_the_same_names_in_whatever_type(names, nodes):
     centres = np.array([[float(name)] for name in names])
     costs = (lambda w: ((w - centres) ** 2).sum(axis=1) / 6), (lambda w: (w - centres) / 3)
@@ -185,19 +182,16 @@ def test_different_names_are_an_error_that_lists_them_and_a_remedy_that_works():
     assert consensus.solve(p, graph, rounds=1).labels == tuple(graph)
 
 
-@pytest.mark.parametrize(
-    ("names", "network", "said"),
-    [
-        (NAMES, topologies.ring(8), "the network has no names: 0, 1, ... of the data are"),
-        (None, GRAPH, "the data has no names: 0, 1, ... of the network are"),
-        (range(8), GRAPH, "the data has no names: 0, 1, ... of the network are"),
-        (range(1, 9), topologies.ring(8), "the network has no names: 0, 1, ... of the data are"),
-        (NAMES, GRAPH, "are matched with the data by name"),
-        (NAMES, HAND, None),
-        (None, topologies.ring(8), None),
-        (range(8), topologies.ring(8), None),
-    ],
-)
+@pytest.mark.parametrize(("names", "network", "said"), [
+    (NAMES, topologies.ring(8), "the network has no names: 0, 1, ... of the data are"),
+    (None, GRAPH, "the data has no names: 0, 1, ... of the network are"),
+    (range(8), GRAPH, "the data has no names: 0, 1, ... of the network are"),
+    (range(1, 9), topologies.ring(8), "the network has no names: 0, 1, ... of the data are"),
+    (NAMES, GRAPH, "are matched with the data by name"),
+    (NAMES, HAND, None),
+    (None, topologies.ring(8), None),
+    (range(8), topologies.ring(8), None),
+])  # fmt: skip
 def test_the_log_says_once_how_agents_are_joined(names, network, said, caplog):
     network = topologies.Static(network)
     with caplog.at_level("INFO", "consensus"):

@@ -230,15 +230,12 @@ def test_other_files_are_refused(trained, tmp_path):
     np.testing.assert_array_equal(again.predict(FAR), result.predictor(owned.pipeline).predict(FAR))
 
 
-@pytest.mark.parametrize(
-    ("model", "pipeline", "error"),
-    [
-        (consensus.Linear(2), Pipeline(None, np.zeros(3), np.ones(3)), "model must take the 3 features of the pipeline"),
-        (consensus.Linear(3, 2), Pipeline(None, np.zeros(3), np.ones(3), classes=("a", "b", "c")), "an output for each of 3"),
-        (consensus.Linear(3), "days", "pipeline must be a Pipeline, such as that of"),
-        (None, Pipeline(None, np.zeros(3), np.ones(3)), "model must be a model, such as"),
-    ],
-)
+@pytest.mark.parametrize(("model", "pipeline", "error"), [
+    (consensus.Linear(2), Pipeline(None, np.zeros(3), np.ones(3)), "model must take the 3 features of the pipeline"),
+    (consensus.Linear(3, 2), Pipeline(None, np.zeros(3), np.ones(3), classes=("a", "b", "c")), "an output for each of 3"),
+    (consensus.Linear(3), "days", "pipeline must be a Pipeline, such as that of"),
+    (None, Pipeline(None, np.zeros(3), np.ones(3)), "model must be a model, such as"),
+])  # fmt: skip
 def test_parts_that_do_not_fit_are_refused(model, pipeline, error):
     with pytest.raises((ValueError, TypeError), match=error):
         consensus.Predictor(model, np.zeros(getattr(model, "parameters", 4)), pipeline)
@@ -250,13 +247,10 @@ def saved(model, path, **settings):
     return path
 
 
-@pytest.mark.parametrize(
-    ("model", "other", "what"),
-    [
-        (consensus.MLP([2, 3, 1]), consensus.MLP([2, 3, 1], activation="relu"), "settings"),
-        (consensus.Linear(2, bias=False), consensus.Linear(1), "settings|layout"),
-    ],
-)
+@pytest.mark.parametrize(("model", "other", "what"), [
+    (consensus.MLP([2, 3, 1]), consensus.MLP([2, 3, 1], activation="relu"), "settings"),
+    (consensus.Linear(2, bias=False), consensus.Linear(1), "settings|layout"),
+])  # fmt: skip
 def test_a_given_model_with_other_settings_is_refused(model, other, what, tmp_path):
     assert model.parameters == other.parameters
     path = saved(model, tmp_path / "a.predictor")

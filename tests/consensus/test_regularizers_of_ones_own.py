@@ -32,17 +32,13 @@ def test_value_and_prox_are_enough_where_no_more_is_needed(solver):
         np.testing.assert_allclose(own.history[name], known.history[name], rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("solver", "error", "words"),
-    [
-        (AdaptiveNEXT(), TypeError, r"AdaptiveNEXT needs Abs\.quadratic"),
-        (NEXT(PartialLinearization(1.0), 0.1), TypeError, r"PartialLinearization needs Abs\.quadratic"),
-        (DGD(0.1), ValueError, r"DGD needs a smooth regularizer"),
-        (GradientTracking(0.1), ValueError, r"GradientTracking needs a smooth regularizer"),
-        (solvers.PushDIGing(0.1), ValueError, r"PushDIGing needs a smooth regularizer"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
+@pytest.mark.parametrize(("solver", "error", "words"), [
+    (AdaptiveNEXT(), TypeError, r"AdaptiveNEXT needs Abs\.quadratic"),
+    (NEXT(PartialLinearization(1.0), 0.1), TypeError, r"PartialLinearization needs Abs\.quadratic"),
+    (DGD(0.1), ValueError, r"DGD needs a smooth regularizer"),
+    (GradientTracking(0.1), ValueError, r"GradientTracking needs a smooth regularizer"),
+    (solvers.PushDIGing(0.1), ValueError, r"PushDIGing needs a smooth regularizer"),
+], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_what_needs_more_says_so_before_any_work(solver, error, words):
     with pytest.raises(error, match=words):
         consensus.solve(problem(regularizer=Abs()), RING, solver, rounds=1)

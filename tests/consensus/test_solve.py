@@ -24,15 +24,12 @@ NETWORKS = {"static": topologies.Static(GRAPH), "random": topologies.RandomEdges
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize(
-    "solver",
-    [
-        NEXT(PartialLinearization(0.5), Diminishing(0.5, 0.01)),
-        NEXT(FullLinearization(4.0), 0.5),
-        GradientTracking(0.1),
-        DGD(0.1),
-    ],
-)
+@pytest.mark.parametrize("solver", [
+    NEXT(PartialLinearization(0.5), Diminishing(0.5, 0.01)),
+    NEXT(FullLinearization(4.0), 0.5),
+    GradientTracking(0.1),
+    DGD(0.1),
+])  # fmt: skip
 def test_same_seed_same_history_to_the_bit(solver, network):
     def run(seed):
         p = problem("squared", consensus.L2(0.02), MLP)
@@ -183,30 +180,20 @@ def column_stochastic(graph):
     return sp.csr_array(nx.to_numpy_array(graph, nodelist=range(6)).T / 2 + np.eye(6) / 2)
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        ({"network": topologies.ring(5)}, ValueError, "network has 5 agents, the problem 6"),
-        ({"network": nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)])}, ValueError, "undirected"),
-        (
-            {
-                "network": topologies.Static(
-                    nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 2)]), weights=column_stochastic
-                )
-            },
-            ValueError,
-            r"DGD needs doubly stochastic.*(row|column) \d",
-        ),
-        ({"network": topologies.Static(GRAPH, weights=unbalanced)}, ValueError, "row 5 of round 0 sums to 2"),
-        ({"rounds": -1}, ValueError, "rounds must be a whole number >= 0; got -1"),
-        ({"record_every": 0}, ValueError, "record_every must be a whole number >= 1; got 0"),
-        ({"tolerance": 0.0}, ValueError, "tolerance"),
-        ({"engine": "cloud"}, ValueError, "engine must be one of 'stacked'"),
-        ({"start": np.zeros(4)}, ValueError, r"\(5,\) or \(agents, P\) = \(6, 5\); got \(4,\)"),
-        ({"start": np.full(5, np.nan)}, ValueError, "start must hold finite"),
-        ({"test": (np.zeros((3, 2)), np.zeros(3))}, ValueError, r"test features must have shape \(4,\) a sample.*got \(2,\)"),
-    ],
-)
+@pytest.mark.parametrize(("change", "error", "match"), [
+    ({"network": topologies.ring(5)}, ValueError, "network has 5 agents, the problem 6"),
+    ({"network": nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)])}, ValueError, "undirected"),
+    ({"network": topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 2)]), weights=column_stochastic)},
+     ValueError, r"DGD needs doubly stochastic.*(row|column) \d"),
+    ({"network": topologies.Static(GRAPH, weights=unbalanced)}, ValueError, "row 5 of round 0 sums to 2"),
+    ({"rounds": -1}, ValueError, "rounds must be a whole number >= 0; got -1"),
+    ({"record_every": 0}, ValueError, "record_every must be a whole number >= 1; got 0"),
+    ({"tolerance": 0.0}, ValueError, "tolerance"),
+    ({"engine": "cloud"}, ValueError, "engine must be one of 'stacked'"),
+    ({"start": np.zeros(4)}, ValueError, r"\(5,\) or \(agents, P\) = \(6, 5\); got \(4,\)"),
+    ({"start": np.full(5, np.nan)}, ValueError, "start must hold finite"),
+    ({"test": (np.zeros((3, 2)), np.zeros(3))}, ValueError, r"test features must have shape \(4,\) a sample.*got \(2,\)"),
+])  # fmt: skip
 def test_bad_input(change, error, match):
     arguments = {"network": GRAPH, "rounds": 5} | change
     with pytest.raises(error, match=match):

@@ -139,19 +139,15 @@ def test_only_the_first_step_is_held_to_its_bound_which_it_may_meet(step):
     assert value_at(checked(step, most=1), 0) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (Constant, r"value of Constant must be a finite number > 0"),
-        (lambda bad: Diminishing(bad, 0.01), r"initial of Diminishing must be a finite number > 0"),
-        (lambda bad: Diminishing(0.5, bad), r"decay of Diminishing must be a finite number > 0 and < 2\.0"),
-        (InverseSqrt, r"initial of InverseSqrt must be a finite number > 0"),
-        (lambda bad: StepDecay(bad, 3), r"initial of StepDecay must be a finite number > 0"),
-        (lambda bad: StepDecay(1.0, 3, bad), r"gamma of StepDecay must be a finite number > 0 and <= 1"),
-        (lambda bad: CosineAnnealing(bad, 3), r"initial of CosineAnnealing must be a finite number > 0"),
-    ],
-    ids=["Constant", "initial", "decay", "InverseSqrt", "StepDecay", "gamma", "CosineAnnealing"],
-)
+@pytest.mark.parametrize(("make", "name"), [
+    (Constant, r"value of Constant must be a finite number > 0"),
+    (lambda bad: Diminishing(bad, 0.01), r"initial of Diminishing must be a finite number > 0"),
+    (lambda bad: Diminishing(0.5, bad), r"decay of Diminishing must be a finite number > 0 and < 2\.0"),
+    (InverseSqrt, r"initial of InverseSqrt must be a finite number > 0"),
+    (lambda bad: StepDecay(bad, 3), r"initial of StepDecay must be a finite number > 0"),
+    (lambda bad: StepDecay(1.0, 3, bad), r"gamma of StepDecay must be a finite number > 0 and <= 1"),
+    (lambda bad: CosineAnnealing(bad, 3), r"initial of CosineAnnealing must be a finite number > 0"),
+], ids=["Constant", "initial", "decay", "InverseSqrt", "StepDecay", "gamma", "CosineAnnealing"])  # fmt: skip
 @pytest.mark.parametrize("bad", [0, 0.0, -0.1, np.nan, np.inf, "0.1", None, True], ids=repr)
 def test_bad_settings_are_named(make, name, bad):
     with pytest.raises(ValueError, match=name + rf"; got {bad!r}$"):
@@ -164,16 +160,13 @@ def test_a_decay_that_would_reach_zero_is_refused(decay):
         Diminishing(0.5, decay)
 
 
-@pytest.mark.parametrize(
-    ("step", "most", "words"),
-    [
-        (0, None, r"^step_size must be a finite number > 0; got 0"),
-        (1.5, 1, r"^step_size must be a finite number > 0 and <= 1; got 1\.5"),
-        (Diminishing(1.5, 0.1), 1, r"first value of step_size=Diminishing\(initial=1\.5, decay=0\.1\).*<= 1; got 1\.5"),
-        (lambda n: -1.0, None, r"first value of step_size=.* must be a finite number > 0; got -1\.0"),
-        (lambda n: np.nan, None, r"first value of step_size=.* must be a finite number > 0; got nan"),
-    ],
-)
+@pytest.mark.parametrize(("step", "most", "words"), [
+    (0, None, r"^step_size must be a finite number > 0; got 0"),
+    (1.5, 1, r"^step_size must be a finite number > 0 and <= 1; got 1\.5"),
+    (Diminishing(1.5, 0.1), 1, r"first value of step_size=Diminishing\(initial=1\.5, decay=0\.1\).*<= 1; got 1\.5"),
+    (lambda n: -1.0, None, r"first value of step_size=.* must be a finite number > 0; got -1\.0"),
+    (lambda n: np.nan, None, r"first value of step_size=.* must be a finite number > 0; got nan"),
+])  # fmt: skip
 def test_a_first_step_out_of_range_is_refused(step, most, words):
     with pytest.raises(ValueError, match=words):
         checked(step, most=most)

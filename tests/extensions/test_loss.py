@@ -32,16 +32,12 @@ def test_it_is_one_short_file():
     assert len(Path(poisson.__file__).read_text().splitlines()) < 60
 
 
-@pytest.mark.parametrize(
-    ("solver", "rounds"),
-    [
-        (NEXT(PartialLinearization(0.5), 0.5), 300),
-        (NEXT(FullLinearization(5.0), 0.5), 600),
-        (AdaptiveNEXT(), 30),
-        (GradientTracking(0.2), 600),
-    ],
-    ids=["partial", "full", "adaptive", "tracking"],
-)
+@pytest.mark.parametrize(("solver", "rounds"), [
+    (NEXT(PartialLinearization(0.5), 0.5), 300),
+    (NEXT(FullLinearization(5.0), 0.5), 600),
+    (AdaptiveNEXT(), 30),
+    (GradientTracking(0.2), 600),
+], ids=["partial", "full", "adaptive", "tracking"])  # fmt: skip
 def test_agents_find_scikit_learns_regression(solver, rounds):
     X, y = data()
     fitted = PoissonRegressor(alpha=WEIGHT, fit_intercept=False, tol=1e-12, max_iter=1000, solver="newton-cholesky").fit(X, y)

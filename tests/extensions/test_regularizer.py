@@ -51,18 +51,11 @@ def test_agents_find_the_optimum(name):
     assert np.isclose(np.abs(result.mean), largest, rtol=1e-9).sum() > 1  # several are held at the largest
 
 
-@pytest.mark.parametrize(
-    ("solver", "error", "match"),
-    [
-        (DGD(0.1), ValueError, r"DGD needs a smooth regularizer, and Largest\(weight=0\.5\) is not"),
-        (
-            NEXT(PartialLinearization(1.0), 0.5, local=CVXPYSolver()),
-            TypeError,
-            r"Largest\(weight=0\.5\) has no CVXPY expression",
-        ),
-        (NEXT(Blocks(PartialLinearization(1.0), 2), 0.5), ValueError, r"Largest\(weight=0\.5\) does not separate"),
-    ],
-)
+@pytest.mark.parametrize(("solver", "error", "match"), [
+    (DGD(0.1), ValueError, r"DGD needs a smooth regularizer, and Largest\(weight=0\.5\) is not"),
+    (NEXT(PartialLinearization(1.0), 0.5, local=CVXPYSolver()), TypeError, r"Largest\(weight=0\.5\) has no CVXPY expression"),
+    (NEXT(Blocks(PartialLinearization(1.0), 2), 0.5), ValueError, r"Largest\(weight=0\.5\) does not separate"),
+])  # fmt: skip
 def test_what_it_lacks_is_said_before_any_work(solver, error, match):
     with pytest.raises(error, match=match):
         solve(problem("squared", Largest(0.5)), NETWORK, solver, rounds=1)

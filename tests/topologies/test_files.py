@@ -51,18 +51,15 @@ def test_formats_that_say_directed_are_believed_unless_told_otherwise(tmp_path, 
         topologies.Static(topologies.read_graph(path))
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "edges"),
-    [
-        ("a.csv", "source,target\nann,bob\nbob,cy\n", {("ann", "bob"), ("bob", "cy")}),
-        ("b.csv", "x,y\n1,2\n2,3\n", {(1, 2), (2, 3)}),  # text above numbers
-        ("c.csv", '"Ward, north";"Ward, south"\n"Ward, south";"#3"\n', {("Ward, north", "Ward, south"), ("Ward, south", "#3")}),
-        ("d.txt", "% sym unweighted\n# SNAP\n07 8\n8\t9 # noon\n\n", {("07", "8"), ("8", "9")}),
-        ("e.tsv", "ann lee\tbob\nbob\tcy\n", {("ann lee", "bob"), ("bob", "cy")}),
-        ("f.edges", "1 2\n2 1\n2 3\n3 2\n", {(1, 2), (2, 3)}),  # each edge in both directions
-        ("g.csv", "ann,bob\nbob,cy\n", {("ann", "bob"), ("bob", "cy")}),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "edges"), [
+    ("a.csv", "source,target\nann,bob\nbob,cy\n", {("ann", "bob"), ("bob", "cy")}),
+    ("b.csv", "x,y\n1,2\n2,3\n", {(1, 2), (2, 3)}),  # text above numbers
+    ("c.csv", '"Ward, north";"Ward, south"\n"Ward, south";"#3"\n', {("Ward, north", "Ward, south"), ("Ward, south", "#3")}),
+    ("d.txt", "% sym unweighted\n# SNAP\n07 8\n8\t9 # noon\n\n", {("07", "8"), ("8", "9")}),
+    ("e.tsv", "ann lee\tbob\nbob\tcy\n", {("ann lee", "bob"), ("bob", "cy")}),
+    ("f.edges", "1 2\n2 1\n2 3\n3 2\n", {(1, 2), (2, 3)}),  # each edge in both directions
+    ("g.csv", "ann,bob\nbob,cy\n", {("ann", "bob"), ("bob", "cy")}),
+])  # fmt: skip
 def test_edge_lists(tmp_path, name, text, edges):
     (tmp_path / name).write_text(text)
     assert set(topologies.read_graph(tmp_path / name).edges) == edges
@@ -73,18 +70,15 @@ def test_the_third_column_is_an_attribute_by_its_name(tmp_path):
     assert set(topologies.read_graph(tmp_path / "a.csv").edges(data="loss")) == {(1, 2, 0.5), (2, 3, 0.001)}
 
 
-@pytest.mark.parametrize(
-    ("text", "settings", "edges"),
-    [
-        ("1 2\n2 1\n2 3\n", {"directed": True}, {(1, 2), (2, 1), (2, 3)}),
-        ("1 2\n2 1\n2 3\n", {"directed": False}, {(1, 2), (2, 3)}),
-        ("1 2 5\n2 1 6\n", {"directed": True}, {(1, 2), (2, 1)}),
-        ("ward seat\na b\nb c\n", {"header": True}, {("a", "b"), ("b", "c")}),
-        ("ward seat\na b\nb c\n", {"header": False}, {("ward", "seat"), ("a", "b"), ("b", "c")}),
-        ("1;2;0,5\n", {"sep": ";"}, None),
-        ("a,1;b,2\nb,2;c,3\n", {"sep": ";"}, {("a,1", "b,2"), ("b,2", "c,3")}),
-    ],
-)
+@pytest.mark.parametrize(("text", "settings", "edges"), [
+    ("1 2\n2 1\n2 3\n", {"directed": True}, {(1, 2), (2, 1), (2, 3)}),
+    ("1 2\n2 1\n2 3\n", {"directed": False}, {(1, 2), (2, 3)}),
+    ("1 2 5\n2 1 6\n", {"directed": True}, {(1, 2), (2, 1)}),
+    ("ward seat\na b\nb c\n", {"header": True}, {("a", "b"), ("b", "c")}),
+    ("ward seat\na b\nb c\n", {"header": False}, {("ward", "seat"), ("a", "b"), ("b", "c")}),
+    ("1;2;0,5\n", {"sep": ";"}, None),
+    ("a,1;b,2\nb,2;c,3\n", {"sep": ";"}, {("a,1", "b,2"), ("b,2", "c,3")}),
+])  # fmt: skip
 def test_what_an_edge_list_leaves_open_is_asked_for(tmp_path, text, settings, edges):
     (path := tmp_path / "a.txt").write_text(text)
     with pytest.raises(ValueError, match=rf"a\.txt.*pass {next(iter(settings))}="):
@@ -96,18 +90,15 @@ def test_what_an_edge_list_leaves_open_is_asked_for(tmp_path, text, settings, ed
         assert set(topologies.read_graph(path, **settings).edges) == edges
 
 
-@pytest.mark.parametrize(
-    ("text", "directed", "edges"),
-    [
-        ("id,from,to\n0,5,6\n1,6,7\n", None, {(5, 6), (6, 7)}),
-        ("km;source;target\n2;a;b\n3;c;b\n", True, {("a", "b"), ("c", "b")}),
-        ("time person friend\n0 5 6\n1 6 7\n", None, {(5, 6), (6, 7)}),
-        ("# t i j\n5 5 6\n6 6 7\n", None, {(5, 6), (6, 7)}),
-        ("target\tsource\n1\t2\n3\t4\n", True, {(2, 1), (4, 3)}),
-        ("target,source,weight\n1,2,9\n3,4,9\n", True, {(2, 1), (4, 3)}),
-        ("% to from\n1 2\n2 4\n", True, {(2, 1), (4, 2)}),
-    ],
-)
+@pytest.mark.parametrize(("text", "directed", "edges"), [
+    ("id,from,to\n0,5,6\n1,6,7\n", None, {(5, 6), (6, 7)}),
+    ("km;source;target\n2;a;b\n3;c;b\n", True, {("a", "b"), ("c", "b")}),
+    ("time person friend\n0 5 6\n1 6 7\n", None, {(5, 6), (6, 7)}),
+    ("# t i j\n5 5 6\n6 6 7\n", None, {(5, 6), (6, 7)}),
+    ("target\tsource\n1\t2\n3\t4\n", True, {(2, 1), (4, 3)}),
+    ("target,source,weight\n1,2,9\n3,4,9\n", True, {(2, 1), (4, 3)}),
+    ("% to from\n1 2\n2 4\n", True, {(2, 1), (4, 2)}),
+])  # fmt: skip
 def test_columns_in_another_order_are_an_error_whose_remedy_reads_them(tmp_path, monkeypatch, text, directed, edges):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text(text)
@@ -119,17 +110,14 @@ def test_columns_in_another_order_are_an_error_whose_remedy_reads_them(tmp_path,
     assert found.is_directed() is bool(directed)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "0,1,1\n1,0,1\n1,1,0\n",
-        "0 1 0 1\n1 0 1 0\n0 1 0 1\n1 0 1 0\n",
-        "0;2.5;0\n2.5;0;1\n0;1;0\n",
-        ",a,b,c\na,0,1,0\nb,1,0,1\nc,0,1,0\n",
-        "a b c\na 0 1 1\nb 1 0 1\nc 1 1 0\n",
-        "\ta\tb\tc\na\t0\t1\t1\nb\t1\t0\t1\nc\t1\t1\t0\n",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "0,1,1\n1,0,1\n1,1,0\n",
+    "0 1 0 1\n1 0 1 0\n0 1 0 1\n1 0 1 0\n",
+    "0;2.5;0\n2.5;0;1\n0;1;0\n",
+    ",a,b,c\na,0,1,0\nb,1,0,1\nc,0,1,0\n",
+    "a b c\na 0 1 1\nb 1 0 1\nc 1 1 0\n",
+    "\ta\tb\tc\na\t0\t1\t1\nb\t1\t0\t1\nc\t1\t1\t0\n",
+])  # fmt: skip
 def test_a_matrix_is_no_list_of_edges_and_the_remedy_reads_it(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text(text)
@@ -143,20 +131,17 @@ def test_a_matrix_is_no_list_of_edges_and_the_remedy_reads_it(tmp_path, monkeypa
     assert found.labels == (("a", "b", "c") if "a" in text else None)
 
 
-@pytest.mark.parametrize(
-    ("text", "why", "edges"),
-    [
-        ("0 -> 1\n1 -> 2\n", "line 1, '0 -> 1': '->' has neither letters nor digits", {("0", "1"), ("1", "2")}),
-        ("# of roads\na -- b 3\nb -- c 4\n", "line 2, 'a -- b 3': '--' has", {("a", "b"), ("b", "c")}),
-        ("(0, 1)\n(0, 2)\n(1, 2)\n", r"line 1, '(0, 1)': '(0' is a part of a pair", {(0, 1), (0, 2), (1, 2)}),
-        ("name,lat,lon\na,59.9,10.7\nb,41.9,12.5\n", "line 2, 'a,59.9,10.7': 59.9, in a column of numbers, is no name", None),
-        ("0.1,0.7\n0.2,0.6\n0.1,0.6\n", "line 1, '0.1,0.7': 0.1, in", None),
-        ("w,i,j\n0.5,1,2\n2,2,3\n", "names its columns w, i, j", None),
-        ("0.5,1,2\n0.5,2,3\n", "line 1, '0.5,1,2': 0.5, in", None),
-        ("0,1\n1,nan\n2,0\n", "line 2, '1,nan': 'nan', among numbers, is a missing name", None),
-        ("a,b\nb,*\n*,a\n", "line 2, 'b,*': '*' has", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "why", "edges"), [
+    ("0 -> 1\n1 -> 2\n", "line 1, '0 -> 1': '->' has neither letters nor digits", {("0", "1"), ("1", "2")}),
+    ("# of roads\na -- b 3\nb -- c 4\n", "line 2, 'a -- b 3': '--' has", {("a", "b"), ("b", "c")}),
+    ("(0, 1)\n(0, 2)\n(1, 2)\n", r"line 1, '(0, 1)': '(0' is a part of a pair", {(0, 1), (0, 2), (1, 2)}),
+    ("name,lat,lon\na,59.9,10.7\nb,41.9,12.5\n", "line 2, 'a,59.9,10.7': 59.9, in a column of numbers, is no name", None),
+    ("0.1,0.7\n0.2,0.6\n0.1,0.6\n", "line 1, '0.1,0.7': 0.1, in", None),
+    ("w,i,j\n0.5,1,2\n2,2,3\n", "names its columns w, i, j", None),
+    ("0.5,1,2\n0.5,2,3\n", "line 1, '0.5,1,2': 0.5, in", None),
+    ("0,1\n1,nan\n2,0\n", "line 2, '1,nan': 'nan', among numbers, is a missing name", None),
+    ("a,b\nb,*\n*,a\n", "line 2, 'b,*': '*' has", None),
+])  # fmt: skip
 def test_signs_between_ends_pairs_and_positions_are_no_edges(tmp_path, monkeypatch, text, why, edges):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text(text)
@@ -171,14 +156,11 @@ def test_signs_between_ends_pairs_and_positions_are_no_edges(tmp_path, monkeypat
         assert nx.get_edge_attributes(found, "weight") == ({("a", "b"): 3, ("b", "c"): 4} if "3" in text else {})
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "source,target\n0,1.0\n1,2.0\n2,0.0\n",  # as pandas writes a column that once lacked a value
-        "0.000000000000000000e+00 1.000000000000000000e+00\n1.0e+00 2.0e+00\n2.0e+00 0.0e+00\n",  # as numpy.savetxt does
-        "0 1\n1 2\n2 0\n",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "source,target\n0,1.0\n1,2.0\n2,0.0\n",  # as pandas writes a column that once lacked a value
+    "0.000000000000000000e+00 1.000000000000000000e+00\n1.0e+00 2.0e+00\n2.0e+00 0.0e+00\n",  # as numpy.savetxt does
+    "0 1\n1 2\n2 0\n",
+])  # fmt: skip
 def test_whole_numbers_are_names_however_they_are_written(tmp_path, text):
     (tmp_path / "a.csv").write_text(text)
     assert set(topologies.read_graph(tmp_path / "a.csv").edges) == {(0, 1), (1, 2), (0, 2)}
@@ -245,28 +227,21 @@ def test_parallel_edges_that_are_alike_are_one(tmp_path):
         topologies.read_graph(tmp_path / "a.graphml")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "why"),
-    [
-        ("a.gml", 'graph [ node [ id 1 label "a" ', "cannot be read as GML"),
-        ("a.gml", 'graph [ node [ id 1 label "a" ] node [ id 2 label "a" ] ]', "node label 'a' is duplicated"),
-        ("a.graphml", "<graphml>\n<graph>", "cannot be read as GraphML .*line 2"),
-        ("a.json", '{"nodes": [}', "cannot be read as node-link JSON .*line 1 column"),
-        ("a.json", '{"elements": []}', 'must have the keys "nodes" and either "links" or "edges".* it has elements'),
-        (
-            "a.json",
-            '{"nodes": [{"id": 1}, {"id": 2}], "links": [{"source": 1, "target": 3}]}',
-            "nodes that it does not list: 3",
-        ),
-        ("a.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 1\n2 1\n", "cannot be read as Matrix Market .*Line 3"),
-        ("a.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n2 1 1\n", r"square matrix, got shape \(2, 3\)"),
-        ("a.txt", "1 2\n\n1 2 3 4\n", "line 3, '1 2 3 4': an edge has two names.* this line has 4 fields.*Temporal.from_csv"),
-        ("a.txt", "1 2 3\n# again\n1 2 4\n", "line 3, '1 2 4': line 1 has the same edge with other values"),
-        ("a.csv", "a,b\nb,\n", "line 2, 'b,': a name is empty"),
-        ("a.csv", 'a,b\nb,"c\n', "line 2, .*: its quotes are not closed"),
-        ("a.csv", "# nothing\n", "holds no edges"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "why"), [
+    ("a.gml", 'graph [ node [ id 1 label "a" ', "cannot be read as GML"),
+    ("a.gml", 'graph [ node [ id 1 label "a" ] node [ id 2 label "a" ] ]', "node label 'a' is duplicated"),
+    ("a.graphml", "<graphml>\n<graph>", "cannot be read as GraphML .*line 2"),
+    ("a.json", '{"nodes": [}', "cannot be read as node-link JSON .*line 1 column"),
+    ("a.json", '{"elements": []}', 'must have the keys "nodes" and either "links" or "edges".* it has elements'),
+    ("a.json", '{"nodes": [{"id": 1}, {"id": 2}], "links": [{"source": 1, "target": 3}]}', "nodes that it does not list: 3"),
+    ("a.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 1\n2 1\n", "cannot be read as Matrix Market .*Line 3"),
+    ("a.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n2 1 1\n", r"square matrix, got shape \(2, 3\)"),
+    ("a.txt", "1 2\n\n1 2 3 4\n", "line 3, '1 2 3 4': an edge has two names.* this line has 4 fields.*Temporal.from_csv"),
+    ("a.txt", "1 2 3\n# again\n1 2 4\n", "line 3, '1 2 4': line 1 has the same edge with other values"),
+    ("a.csv", "a,b\nb,\n", "line 2, 'b,': a name is empty"),
+    ("a.csv", 'a,b\nb,"c\n', "line 2, .*: its quotes are not closed"),
+    ("a.csv", "# nothing\n", "holds no edges"),
+])  # fmt: skip
 def test_bad_files_are_named(tmp_path, name, text, why):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=rf"{name[0]}\{name[1:]}.*{why}"):

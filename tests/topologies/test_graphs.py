@@ -106,18 +106,12 @@ def test_the_first_draw_is_returned_if_it_is_connected_and_another_if_not():
     assert 0 < sum(kept) < 20
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: topologies.erdos_renyi(50, 0.01), r"erdos_renyi\(agents=50, probability=0.01\).*raise probability.*0.078"),
-        (lambda: topologies.random_geometric(50, 0.01), r"random_geometric\(agents=50, radius=0.01\).*raise radius.*0.16"),
-        (lambda: topologies.random_regular(10, 1), r"random_regular\(agents=10, degree=1\).*raise degree"),
-        (
-            lambda: topologies.small_world(600, 2, 1.0),
-            r"small_world\(agents=600, neighbours=2.* none of 2 draws.*raise neighbours",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: topologies.erdos_renyi(50, 0.01), r"erdos_renyi\(agents=50, probability=0.01\).*raise probability.*0.078"),
+    (lambda: topologies.random_geometric(50, 0.01), r"random_geometric\(agents=50, radius=0.01\).*raise radius.*0.16"),
+    (lambda: topologies.random_regular(10, 1), r"random_regular\(agents=10, degree=1\).*raise degree"),
+    (lambda: topologies.small_world(600, 2, 1.0), r"small_world\(agents=600, neighbours=2.* none of 2 draws.*raise neighbours"),
+])  # fmt: skip
 def test_errors_about_graphs_that_stay_disconnected_name_the_remedy(call, message, monkeypatch):
     if "small_world" in message:  # one of a few dozen draws is connected
         monkeypatch.setattr(topologies.graphs.random, "DRAWS", 2)

@@ -39,15 +39,12 @@ def test_integer_nodes_are_the_agents_whatever_their_order():
     assert same(topologies.metropolis(shuffled), topologies.metropolis(ordered))
 
 
-@pytest.mark.parametrize(
-    ("graph", "expected"),
-    [
-        (nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)]), [[0, 1, 1], [0, 0, 1], [1, 0, 0]]),  # from row to column
-        (nx.Graph([("hub", "b"), ("a", "hub")]), [[0, 1, 1], [1, 0, 0], [1, 0, 0]]),
-        (nx.Graph([(7, 3), (3, 0)]), [[0, 1, 0], [1, 0, 1], [0, 1, 0]]),  # integers with a gap
-        (nx.Graph([(True, False), (False, 2)]), [[0, 1, 0], [1, 0, 1], [0, 1, 0]]),
-    ],
-)
+@pytest.mark.parametrize(("graph", "expected"), [
+    (nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)]), [[0, 1, 1], [0, 0, 1], [1, 0, 0]]),  # from row to column
+    (nx.Graph([("hub", "b"), ("a", "hub")]), [[0, 1, 1], [1, 0, 0], [1, 0, 0]]),
+    (nx.Graph([(7, 3), (3, 0)]), [[0, 1, 0], [1, 0, 1], [0, 1, 0]]),  # integers with a gap
+    (nx.Graph([(True, False), (False, 2)]), [[0, 1, 0], [1, 0, 1], [0, 1, 0]]),
+])  # fmt: skip
 def test_other_nodes_are_numbered_in_the_order_of_the_graph(graph, expected):
     assert topologies.adjacency(graph).toarray().tolist() == expected
 
@@ -73,24 +70,21 @@ def test_self_loops_are_rejected_and_the_remedy_in_the_message_works():
     assert same(topologies.adjacency(graph), topologies.adjacency(topologies.ring(8)))
 
 
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
-        (nx.Graph([("a", "b"), ("b", "b")]), "self-loops at b;"),
-        (np.array([[0, 1], [1, 1]]), "self-loops at 1; remove them with numpy.fill_diagonal"),
-        (sparse.csr_array([[0, 1], [1, 1]]), "self-loops at 1; remove them with graph.setdiag"),
-        (nx.MultiGraph([(0, 1), (0, 1), (1, 2)]), r"MultiGraph, with parallel edges \(0, 1\); pass networkx.Graph\(graph\)"),
-        (nx.MultiGraph([(0, 1), (1, 2)]), r"MultiGraph; pass networkx.Graph\(graph\)"),
-        (nx.MultiDiGraph([(0, 1), (0, 1)]), r"MultiDiGraph, with parallel edges \(0, 1\); pass networkx.DiGraph\(graph\)"),
-        (nx.Graph(), "graph is empty; it needs at least one agent"),
-        (nx.DiGraph(), "graph is empty"),
-        (np.zeros((0, 0)), "graph is empty"),
-        (np.zeros((2, 3)), r"must be square, got shape \(2, 3\)"),
-        (np.zeros(3), r"must be square, got shape \(3,\)"),
-        (sparse.csr_array((3, 2)), r"must be square, got shape \(3, 2\)"),
-        (np.array([[0, np.nan], [np.nan, 0]]), "entries that are not finite"),
-    ],
-)
+@pytest.mark.parametrize(("graph", "message"), [
+    (nx.Graph([("a", "b"), ("b", "b")]), "self-loops at b;"),
+    (np.array([[0, 1], [1, 1]]), "self-loops at 1; remove them with numpy.fill_diagonal"),
+    (sparse.csr_array([[0, 1], [1, 1]]), "self-loops at 1; remove them with graph.setdiag"),
+    (nx.MultiGraph([(0, 1), (0, 1), (1, 2)]), r"MultiGraph, with parallel edges \(0, 1\); pass networkx.Graph\(graph\)"),
+    (nx.MultiGraph([(0, 1), (1, 2)]), r"MultiGraph; pass networkx.Graph\(graph\)"),
+    (nx.MultiDiGraph([(0, 1), (0, 1)]), r"MultiDiGraph, with parallel edges \(0, 1\); pass networkx.DiGraph\(graph\)"),
+    (nx.Graph(), "graph is empty; it needs at least one agent"),
+    (nx.DiGraph(), "graph is empty"),
+    (np.zeros((0, 0)), "graph is empty"),
+    (np.zeros((2, 3)), r"must be square, got shape \(2, 3\)"),
+    (np.zeros(3), r"must be square, got shape \(3,\)"),
+    (sparse.csr_array((3, 2)), r"must be square, got shape \(3, 2\)"),
+    (np.array([[0, np.nan], [np.nan, 0]]), "entries that are not finite"),
+])  # fmt: skip
 @pytest.mark.parametrize("function", [topologies.adjacency, topologies.metropolis])
 def test_bad_graphs_are_rejected(function, graph, message):
     with pytest.raises(ValueError, match=message):

@@ -12,6 +12,7 @@ from consensus.problems import Aggregative
 from consensus.solvers import DGD, NIDS, AggregativeGT, Gossip, GradientTracking
 from consensus.testing import check_solver
 from consensus.testing.threads import Threads
+from tests.helpers.refusals import refusals
 from tests.helpers.steps_by_hand import states
 
 AGENTS, N, D = 6, 2, 3
@@ -163,40 +164,18 @@ def test_other_solvers_refuse_it_and_what_they_name_works(solver):
     consensus.solve(problem(), RING, AggregativeGT(0.03), rounds=1)
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "words"),
-    [
-        (lambda: Aggregative(3, gradients, AGENTS, N), TypeError, "value must be a function"),
-        (lambda: Aggregative(value, gradients, AGENTS, N, contribution), TypeError, "two functions.*or both left out"),
-        (lambda: Aggregative(value, gradients, AGENTS, N, regularizer=consensus.SCAD(0.1)), ValueError, "must be convex"),
-        (lambda: problem().restrict([0, 1]).objective(np.ones((2, N))), ValueError, "needs all 6 agents, and 2 are held"),
-        (
-            lambda: Aggregative(lambda x, s: x, gradients, AGENTS, N).objective(np.ones((AGENTS, N))),
-            ValueError,
-            r"value must return an array of shape \(6,\) for the 6 agents; got \(6, 2\)",
-        ),
-        (
-            lambda: Aggregative(lambda x, s: x[:, 0], lambda x, s: x, AGENTS, N).gradient(np.ones((AGENTS, N))),
-            ValueError,
-            "gradients must return a pair",
-        ),
-        (
-            lambda: consensus.solve(
-                consensus.Problem.from_functions(lambda w: w[:, 0], lambda w: w, 6, 1),
-                RING,
-                AggregativeGT(0.03),
-                rounds=1,
-            ),
-            TypeError,
-            r"AggregativeGT needs a problem with an aggregate.*GradientTracking\(step_size\) takes one",
-        ),
-        (
-            lambda: consensus.centralized.solve(problem(), consensus.centralized.SynchronousSGD(4, 0.1), rounds=1),
-            TypeError,
-            "looks for one w of all agents",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_named(call, kind, words):
-    with pytest.raises(kind, match=words):
-        call()
+test_what_does_not_fit_is_named = refusals(
+    (lambda: Aggregative(3, gradients, AGENTS, N), TypeError, "value must be a function"),
+    (lambda: Aggregative(value, gradients, AGENTS, N, contribution), TypeError, "two functions.*or both left out"),
+    (lambda: Aggregative(value, gradients, AGENTS, N, regularizer=consensus.SCAD(0.1)), ValueError, "must be convex"),
+    (lambda: problem().restrict([0, 1]).objective(np.ones((2, N))), ValueError, "needs all 6 agents, and 2 are held"),
+    (lambda: Aggregative(lambda x, s: x, gradients, AGENTS, N).objective(np.ones((AGENTS, N))), ValueError,
+     r"value must return an array of shape \(6,\) for the 6 agents; got \(6, 2\)"),
+    (lambda: Aggregative(lambda x, s: x[:, 0], lambda x, s: x, AGENTS, N).gradient(np.ones((AGENTS, N))), ValueError,
+     "gradients must return a pair"),
+    (lambda: consensus.solve(
+         consensus.Problem.from_functions(lambda w: w[:, 0], lambda w: w, 6, 1), RING, AggregativeGT(0.03), rounds=1
+     ), TypeError, r"AggregativeGT needs a problem with an aggregate.*GradientTracking\(step_size\) takes one"),
+    (lambda: consensus.centralized.solve(problem(), consensus.centralized.SynchronousSGD(4, 0.1), rounds=1), TypeError,
+     "looks for one w of all agents"),
+)  # fmt: skip

@@ -264,13 +264,10 @@ def test_regularizers_that_are_not_smooth_are_refused(regularizer):
         consensus.solve(problem(regularizer=regularizer), CIRCLE, STEPS, rounds=1, engine=Simulated())
 
 
-@pytest.mark.parametrize(
-    ("graph", "fault"),
-    [
-        (nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 3)]), r"strongly connected graph.*4 parts: \[0\], \[1\]"),
-        (topologies.RandomEdges(topologies.ring(SIX), 0.5, seed=0), "changes from round to round: give one graph"),
-    ],
-)
+@pytest.mark.parametrize(("graph", "fault"), [
+    (nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 3)]), r"strongly connected graph.*4 parts: \[0\], \[1\]"),
+    (topologies.RandomEdges(topologies.ring(SIX), 0.5, seed=0), "changes from round to round: give one graph"),
+])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:the network is never jointly connected")
 def test_networks_without_a_way_between_all_agents_are_refused(graph, fault):
     with pytest.raises(ValueError, match=fault):
@@ -294,18 +291,15 @@ RING = np.eye(SIX) / 2 + np.roll(np.eye(SIX), 1, axis=0) / 2  # from each agent 
 STARS = np.eye(SIX) * 0.5 + 0.5 * np.eye(SIX)[:, [0]] @ np.ones((1, SIX))
 
 
-@pytest.mark.parametrize(
-    ("weights", "fault"),
-    [
-        ((RING,), r"must be a pair \(R, C\)"),
-        ((RING[:5, :5], RING), r"R of weights must have shape \(6, 6\)"),
-        ((RING, -RING), "C of weights must have entries >= 0"),
-        ((2 * RING, RING), "rows of R of weights must sum to 1"),
-        ((RING, RING @ np.diag([1, 1, 1, 1, 1, 2])), "columns of C of weights must sum to 1"),
-        ((RING.T, RING), "from agent 1 to agent 0, and no arc leads there"),
-        ((np.eye(SIX), RING), "some agent must reach all others along R"),
-    ],
-)
+@pytest.mark.parametrize(("weights", "fault"), [
+    ((RING,), r"must be a pair \(R, C\)"),
+    ((RING[:5, :5], RING), r"R of weights must have shape \(6, 6\)"),
+    ((RING, -RING), "C of weights must have entries >= 0"),
+    ((2 * RING, RING), "rows of R of weights must sum to 1"),
+    ((RING, RING @ np.diag([1, 1, 1, 1, 1, 2])), "columns of C of weights must sum to 1"),
+    ((RING.T, RING), "from agent 1 to agent 0, and no arc leads there"),
+    ((np.eye(SIX), RING), "some agent must reach all others along R"),
+])  # fmt: skip
 def test_weights_that_do_not_fit_are_refused(weights, fault):
     ring = nx.DiGraph([(k, (k + 1) % SIX) for k in range(SIX)])
     with pytest.raises((ValueError, TypeError), match=fault):

@@ -104,41 +104,38 @@ def test_histories_and_a_figure_are_written(done):
     np.testing.assert_array_equal(consensus.load(folder / "dgd.npz").w, results["DGD"].w)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "words"),
-    [
-        ("rounds = 6", "rounds = -1", 3, "rounds must be"),
-        ("rounds = 6", "", 2, "needs rounds"),
-        ('"diabetes"', '"diabets"', 7, "diabets"),
-        ("agents = 8", "agents = 0", 8, "agents must be"),
-        ('"sorted"', '"sort"', 9, "scheme must be"),
-        ("hidden = [4]", "hidden = 4", 12, "list of widths"),
-        ("hidden = [4]", "hiden = [4]", 12, "did you mean hidden?"),
-        ("hidden = [4]", "hidden = [0]", 11, "must be a whole number >= 1"),
-        ('"L2"', '"L3"', 13, "did you mean L2?"),
-        ("weight = 1e-2", "weight = -1", 13, "weight"),
-        ('"ring"', '"rung"', 16, "did you mean ring?"),
-        ('"laplacian"', '"laplace"', 17, "did you mean laplacian?"),
-        ("probability = 0.2", "probability = 2", 21, "probability must be"),
-        ("probability = 0.2", "", 19, "LinkFailure needs probability"),
-        ('kind = "DGD"', 'kind = "DGDD"', 24, "did you mean DGD?"),
-        ("step_size = 0.1", "step_size = -0.1", 25, "must be"),
-        ("step_size = 0.1", "step_siz = 0.1", 25, "did you mean step_size?"),
-        ("exchanges = 2", "exchanges = 0", 30, "exchanges must be"),
-        ("decay = 0.01", "decay = 5", 34, "decay"),
-        ("tau = 1.0", "tau = -1", 35, "tau must be"),
-        ("hidden = [4]", "hidden = [10000000000000]", 23, "parameters, 9.6e+05 GB for each agent"),
-        ("[run]", "[runs]", 2, "did you mean run?"),
-        ("[[solver]]", "[solver]", 27, "is no TOML"),
-        ("rounds = 6", "rounds = 0", 3, "rounds must be a whole number >= 1; got 0"),
-        ("rounds = 6", "rounds = [6]", 3, "rounds must be a whole number"),
-        ('"two exchanges"', "{}", 28, "label must be a text of one line, such as 'NEXT, tau = 1'; got {}"),
-        ('"two exchanges"', "12", 28, "label must be a text"),
-        ('"two exchanges"', "1979-05-27", 28, "label must be a text"),
-        ('"two exchanges"', '"two\\nlines"', 28, "label must be a text"),
-        ('"two exchanges"', '" "', 28, "label must be a text"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "line", "words"), [
+    ("rounds = 6", "rounds = -1", 3, "rounds must be"),
+    ("rounds = 6", "", 2, "needs rounds"),
+    ('"diabetes"', '"diabets"', 7, "diabets"),
+    ("agents = 8", "agents = 0", 8, "agents must be"),
+    ('"sorted"', '"sort"', 9, "scheme must be"),
+    ("hidden = [4]", "hidden = 4", 12, "list of widths"),
+    ("hidden = [4]", "hiden = [4]", 12, "did you mean hidden?"),
+    ("hidden = [4]", "hidden = [0]", 11, "must be a whole number >= 1"),
+    ('"L2"', '"L3"', 13, "did you mean L2?"),
+    ("weight = 1e-2", "weight = -1", 13, "weight"),
+    ('"ring"', '"rung"', 16, "did you mean ring?"),
+    ('"laplacian"', '"laplace"', 17, "did you mean laplacian?"),
+    ("probability = 0.2", "probability = 2", 21, "probability must be"),
+    ("probability = 0.2", "", 19, "LinkFailure needs probability"),
+    ('kind = "DGD"', 'kind = "DGDD"', 24, "did you mean DGD?"),
+    ("step_size = 0.1", "step_size = -0.1", 25, "must be"),
+    ("step_size = 0.1", "step_siz = 0.1", 25, "did you mean step_size?"),
+    ("exchanges = 2", "exchanges = 0", 30, "exchanges must be"),
+    ("decay = 0.01", "decay = 5", 34, "decay"),
+    ("tau = 1.0", "tau = -1", 35, "tau must be"),
+    ("hidden = [4]", "hidden = [10000000000000]", 23, "parameters, 9.6e+05 GB for each agent"),
+    ("[run]", "[runs]", 2, "did you mean run?"),
+    ("[[solver]]", "[solver]", 27, "is no TOML"),
+    ("rounds = 6", "rounds = 0", 3, "rounds must be a whole number >= 1; got 0"),
+    ("rounds = 6", "rounds = [6]", 3, "rounds must be a whole number"),
+    ('"two exchanges"', "{}", 28, "label must be a text of one line, such as 'NEXT, tau = 1'; got {}"),
+    ('"two exchanges"', "12", 28, "label must be a text"),
+    ('"two exchanges"', "1979-05-27", 28, "label must be a text"),
+    ('"two exchanges"', '"two\\nlines"', 28, "label must be a text"),
+    ('"two exchanges"', '" "', 28, "label must be a text"),
+])  # fmt: skip
 def test_errors_name_the_line(tmp_path, old, new, line, words):
     with pytest.raises(ConfigError) as caught:
         run(config(tmp_path, TEXT.replace(old, new, 1)))
@@ -292,21 +289,13 @@ def test_losses_of_classes_have_as_many_outputs_as_they_need(tmp_path):
         setting(config(tmp_path, TEXT.replace("hidden = [4]", 'loss = "LogisticLoss"')), 0)
 
 
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        (
-            "[[solver]]",
-            r'line 23: \[\[solver\]\] needs a kind, such as kind = "NEXT"; without any \[\[solver\]\] Auto runs',
-        ),
-        ('[[solver]]\nlabel = "mine"', r"line 23: \[\[solver\]\] needs a kind"),
-        (
-            '[[solver]]\nkind = "NEXT"\nstep_size = {}',
-            r"line 25: \[solver.step_size\] must be a kind, or a table with one, .* got {}",
-        ),
-        ('[[solver]]\nkind = "NEXT"\nsurrogate = {tau = 1}', r"line 25: \[solver.surrogate\] must be a kind"),
-    ],
-)
+@pytest.mark.parametrize(("table", "words"), [
+    ("[[solver]]", r'line 23: \[\[solver\]\] needs a kind, such as kind = "NEXT"; without any \[\[solver\]\] Auto runs'),
+    ('[[solver]]\nlabel = "mine"', r"line 23: \[\[solver\]\] needs a kind"),
+    ('[[solver]]\nkind = "NEXT"\nstep_size = {}',
+     r"line 25: \[solver.step_size\] must be a kind, or a table with one, .* got {}"),
+    ('[[solver]]\nkind = "NEXT"\nsurrogate = {tau = 1}', r"line 25: \[solver.surrogate\] must be a kind"),
+])  # fmt: skip
 def test_a_table_without_a_kind_is_refused_by_its_name(tmp_path, table, words):
     with pytest.raises(ConfigError, match=words):
         run(config(tmp_path, TEXT[: TEXT.index("[[solver]]")] + table))

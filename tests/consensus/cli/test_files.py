@@ -64,24 +64,17 @@ def test_a_table_of_owners_is_read_as_pandas_reads_it(tmp_path):
         np.testing.assert_array_equal(shards.weights[agent, here], FRAME.weight.to_numpy()[train][own])
 
 
-@pytest.mark.parametrize(
-    ("data", "check"),
-    [
-        ('target = ["price", "tax"]\nfeatures = ["rooms"]\nagents = 4', lambda built: built.problem.model.outputs == 2),
-        ('target = "tax"\nfeatures = [0]\ntime = "year"\nagents = 2', lambda built: len(built.test[0]) == 18),
-        ('target = "tax"\nfeatures = [0]\ngroups = "town"\nagents = 2', lambda built: built.network.agents == 2),
-        ('target = "kind"\nfeatures = ["rooms", "tax"]\nagents = 2', lambda built: built.problem.model.outputs == 3),
-        ('target = "tax"\nfeatures = ["rooms", "size"]\nmissing = "drop"\nagents = 2', lambda built: len(built.test[0]) == 18),
-        (
-            'target = "tax"\nfeatures = ["size", "price"]\nmissing = "indicator"\nagents = 2\nunknown = "zeros"',
-            lambda built: built.problem.model.features == 3,
-        ),
-        (
-            'target = "tax"\nfeatures = ["rooms"]\nindex = "year"\nna_values = [-1]\ncomment = "#"\nagents = 2',
-            lambda built: built.problem.model.features == 1,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("data", "check"), [
+    ('target = ["price", "tax"]\nfeatures = ["rooms"]\nagents = 4', lambda built: built.problem.model.outputs == 2),
+    ('target = "tax"\nfeatures = [0]\ntime = "year"\nagents = 2', lambda built: len(built.test[0]) == 18),
+    ('target = "tax"\nfeatures = [0]\ngroups = "town"\nagents = 2', lambda built: built.network.agents == 2),
+    ('target = "kind"\nfeatures = ["rooms", "tax"]\nagents = 2', lambda built: built.problem.model.outputs == 3),
+    ('target = "tax"\nfeatures = ["rooms", "size"]\nmissing = "drop"\nagents = 2', lambda built: len(built.test[0]) == 18),
+    ('target = "tax"\nfeatures = ["size", "price"]\nmissing = "indicator"\nagents = 2\nunknown = "zeros"',
+     lambda built: built.problem.model.features == 3),
+    ('target = "tax"\nfeatures = ["rooms"]\nindex = "year"\nna_values = [-1]\ncomment = "#"\nagents = 2',
+     lambda built: built.problem.model.features == 1),
+])  # fmt: skip
 def test_settings_reach_the_reader(tmp_path, data, check):
     assert check(read(tmp_path, f'name = "{table(tmp_path)}"\n{data}'))
 
@@ -104,19 +97,16 @@ def test_a_file_without_a_header(tmp_path, header, names):
     assert built.problem.shards.sizes.sum() + len(built.test[0]) == 20
 
 
-@pytest.mark.parametrize(
-    ("data", "line", "words"),
-    [
-        ('target = "price"\nagents = 2\ndecimals = ","', 14, "did you mean decimal"),
-        ('target = "price"\nagents = 2\ndecimal = 3', 14, "decimal must be one character"),
-        ('target = "price"\nagents = 2\nmissing = "mode"', 14, "missing must be one of"),
-        ('target = "price"\nagents = 2\ngroups = "city"', 14, "groups must be a column of"),
-        ('target = "price"\nagents = 9\nfeatures = ["rooms"]\ngroups = "town"', 13, "at most the number of groups, 3"),
-        ('target = "price"', 10, r"\[data\] needs agents, their number, or groups"),
-        ('target = "price"\nfeatures = ["rooms"]\nagents = 2\nby = "time"', 15, "by='time' needs time="),
-        ('target = "price"\nfeatures = ["size"]\nagents = 2', None, "missing"),
-    ],
-)
+@pytest.mark.parametrize(("data", "line", "words"), [
+    ('target = "price"\nagents = 2\ndecimals = ","', 14, "did you mean decimal"),
+    ('target = "price"\nagents = 2\ndecimal = 3', 14, "decimal must be one character"),
+    ('target = "price"\nagents = 2\nmissing = "mode"', 14, "missing must be one of"),
+    ('target = "price"\nagents = 2\ngroups = "city"', 14, "groups must be a column of"),
+    ('target = "price"\nagents = 9\nfeatures = ["rooms"]\ngroups = "town"', 13, "at most the number of groups, 3"),
+    ('target = "price"', 10, r"\[data\] needs agents, their number, or groups"),
+    ('target = "price"\nfeatures = ["rooms"]\nagents = 2\nby = "time"', 15, "by='time' needs time="),
+    ('target = "price"\nfeatures = ["size"]\nagents = 2', None, "missing"),
+])  # fmt: skip
 def test_errors_name_the_line_of_the_setting(tmp_path, data, line, words):
     path = table(tmp_path)
     with pytest.raises(ConfigError, match=words) as caught:

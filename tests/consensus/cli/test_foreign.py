@@ -67,27 +67,24 @@ def test_an_allowed_class_runs(folder, capsys):
     assert "Mine" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("kind", "allow", "words"),
-    [
-        ("mine_of_tests:Mine", [], "would run code of mine_of_tests: if you trust it, give --allow mine_of_tests"),
-        ("mine_of_tests:Mine", ["mine"], "would run code of mine_of_tests"),
-        ("mine_of_tests:function", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
-        ("mine_of_tests:system", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
-        ("mine_of_tests:DGD", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
-        ("mine_of_tests:Other", ["mine_of_tests"], "must be a class that mine_of_tests defines; got None"),
-        ("mine_of_tests.sub:Mine", ["mine_of_tests"], "mine_of_tests.sub cannot be imported"),
-        ("os:system", ["os"], "must be a class of a package of yours; os is none"),
-        ("subprocess:Popen", ["subprocess"], "must be a class of a package of yours; subprocess is none"),
-        ("consensus.engines:Torch", ["consensus"], "must be a class of a package of yours; consensus is none"),
-        ("mine_of_tests:Plain", ["mine_of_tests"], "must be derived from a base class of this package"),
-        ("mine_of_tests.__main__:Mine", ["mine_of_tests"], "is named as"),
-        ("mine_of_tests:MyLoss", ["mine_of_tests"], "must be derived from a base class of this package"),
-        ("..mine_of_tests:Mine", ["mine_of_tests"], 'is named as "mypackage.module:Class"'),
-        ("mine_of_tests:Mine.__init__", ["mine_of_tests"], "is named as"),
-        ("/tmp/x.py:Mine", [], "is named as"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "allow", "words"), [
+    ("mine_of_tests:Mine", [], "would run code of mine_of_tests: if you trust it, give --allow mine_of_tests"),
+    ("mine_of_tests:Mine", ["mine"], "would run code of mine_of_tests"),
+    ("mine_of_tests:function", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
+    ("mine_of_tests:system", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
+    ("mine_of_tests:DGD", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
+    ("mine_of_tests:Other", ["mine_of_tests"], "must be a class that mine_of_tests defines; got None"),
+    ("mine_of_tests.sub:Mine", ["mine_of_tests"], "mine_of_tests.sub cannot be imported"),
+    ("os:system", ["os"], "must be a class of a package of yours; os is none"),
+    ("subprocess:Popen", ["subprocess"], "must be a class of a package of yours; subprocess is none"),
+    ("consensus.engines:Torch", ["consensus"], "must be a class of a package of yours; consensus is none"),
+    ("mine_of_tests:Plain", ["mine_of_tests"], "must be derived from a base class of this package"),
+    ("mine_of_tests.__main__:Mine", ["mine_of_tests"], "is named as"),
+    ("mine_of_tests:MyLoss", ["mine_of_tests"], "must be derived from a base class of this package"),
+    ("..mine_of_tests:Mine", ["mine_of_tests"], 'is named as "mypackage.module:Class"'),
+    ("mine_of_tests:Mine.__init__", ["mine_of_tests"], "is named as"),
+    ("/tmp/x.py:Mine", [], "is named as"),
+])  # fmt: skip
 def test_what_is_not_allowed_runs_nothing(folder, kind, allow, words, capsys):
     with pytest.raises(SystemExit) as end:
         run(folder, kind, allow=allow)
@@ -138,19 +135,16 @@ def settings(places, data="data.csv", folder="out"):
     return path
 
 
-@pytest.mark.parametrize(
-    "outside",
-    [
-        {"data": "{}/outside/data.csv"},
-        {"data": "../outside/data.csv"},
-        {"data": "~/data.csv"},
-        {"data": "link.csv"},
-        {"folder": "{}/outside/out"},
-        {"folder": "../outside"},
-        {"folder": "~"},
-        {"folder": "../files/linked/out"},
-    ],
-)
+@pytest.mark.parametrize("outside", [
+    {"data": "{}/outside/data.csv"},
+    {"data": "../outside/data.csv"},
+    {"data": "~/data.csv"},
+    {"data": "link.csv"},
+    {"folder": "{}/outside/out"},
+    {"folder": "../outside"},
+    {"folder": "~"},
+    {"folder": "../files/linked/out"},
+])  # fmt: skip
 def test_what_is_outside_is_refused_before_anything_is_read_or_written(places, outside):
     path = settings(places, **{name: text.format(places) for name, text in outside.items()})
     before = sorted(places.rglob("*"))

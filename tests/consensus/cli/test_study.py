@@ -79,32 +79,29 @@ def test_a_file_does_what_the_same_lines_of_python_do_and_nothing_twice(read, mo
         study(read(TEXT.replace("agents = 5", "agents = 6")))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "words"),
-    [
-        ("seeds = 2", "seeds = [3, 3]", 2, "seeds must differ"),
-        ("tuning_seeds = [7]", "tuning_seeds = [1]", 3, "tuning_seeds must be other ones"),
-        ("rounds = 12", "rounds = 0", 4, "rounds must be"),
-        ("rounds = 12", "", 1, "[study] needs rounds"),
-        ('measure = "exchanges to', 'mesure = "exchanges to', 5, "did you mean measure?"),
-        ("to objective", "to objektive", 5, "needs the column 'objektive'"),
-        ('"ring"', '"rung"', 7, "did you mean ring?"),
-        ('["ring", {kind = "erdos_renyi", probability = 0.6}]', '"ring"', 7, "network.graph must be a list of values"),
-        ('"ring", {', '"ring", "ring", {', 6, "must have values that differ"),
-        ("network.graph", "network.grap", 7, "did you mean graph?"),
-        ("network.graph", "run.every", 7, "'run' is no setting of [study.over]; there are data, model, network"),
-        ("[model]", '[network]\ngraph = "ring"\n[model]', 13, "network.graph is both here and in [study.over]"),
-        ("metrics_on = 3", "seed = 3", 15, "seed is no setting of [run] in a study: give seeds in [study]"),
-        ("metrics_on = 3", "metrics_on = 0", 15, "metrics_on must be"),
-        ("grid = [0.1, 0.2]", "grid = [-0.1, 0.2]", 22, "tau must be"),
-        ("grid = [0.1, 0.2]", "grid = 0.1", 22, "tau must be a list of the values to try"),
-        ("grid = [0.1, 0.2]", "grid = [0.1], most = 3", 22, "'most' is no setting of [solver.surrogate.tau]"),
-        ('"EXTRA"', '"DGD"\nbatch = 3', 16, "solver 'DGD' does not fit case 'ring'"),
-        ('"EXTRA"', '"mine_of_studies:Mine"', 17, "would run code of mine_of_studies: if you trust it, give --allow"),
-        ("[[solver]]", "[[solvers]]", 16, "'solvers' is no table; did you mean solver?"),
-        ("target", "label_column", 10, "'label_column' is no setting of [data]"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "line", "words"), [
+    ("seeds = 2", "seeds = [3, 3]", 2, "seeds must differ"),
+    ("tuning_seeds = [7]", "tuning_seeds = [1]", 3, "tuning_seeds must be other ones"),
+    ("rounds = 12", "rounds = 0", 4, "rounds must be"),
+    ("rounds = 12", "", 1, "[study] needs rounds"),
+    ('measure = "exchanges to', 'mesure = "exchanges to', 5, "did you mean measure?"),
+    ("to objective", "to objektive", 5, "needs the column 'objektive'"),
+    ('"ring"', '"rung"', 7, "did you mean ring?"),
+    ('["ring", {kind = "erdos_renyi", probability = 0.6}]', '"ring"', 7, "network.graph must be a list of values"),
+    ('"ring", {', '"ring", "ring", {', 6, "must have values that differ"),
+    ("network.graph", "network.grap", 7, "did you mean graph?"),
+    ("network.graph", "run.every", 7, "'run' is no setting of [study.over]; there are data, model, network"),
+    ("[model]", '[network]\ngraph = "ring"\n[model]', 13, "network.graph is both here and in [study.over]"),
+    ("metrics_on = 3", "seed = 3", 15, "seed is no setting of [run] in a study: give seeds in [study]"),
+    ("metrics_on = 3", "metrics_on = 0", 15, "metrics_on must be"),
+    ("grid = [0.1, 0.2]", "grid = [-0.1, 0.2]", 22, "tau must be"),
+    ("grid = [0.1, 0.2]", "grid = 0.1", 22, "tau must be a list of the values to try"),
+    ("grid = [0.1, 0.2]", "grid = [0.1], most = 3", 22, "'most' is no setting of [solver.surrogate.tau]"),
+    ('"EXTRA"', '"DGD"\nbatch = 3', 16, "solver 'DGD' does not fit case 'ring'"),
+    ('"EXTRA"', '"mine_of_studies:Mine"', 17, "would run code of mine_of_studies: if you trust it, give --allow"),
+    ("[[solver]]", "[[solvers]]", 16, "'solvers' is no table; did you mean solver?"),
+    ("target", "label_column", 10, "'label_column' is no setting of [data]"),
+])  # fmt: skip
 def test_errors_name_the_line_before_any_work(read, old, new, line, words):
     assert old in TEXT
     with pytest.raises(ConfigError) as caught:

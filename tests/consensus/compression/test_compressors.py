@@ -39,20 +39,16 @@ def test_the_constants_cannot_be_better():
         assert lost == pytest.approx((1 - compressor.omega(P)) * (row @ row), rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("compressor", "size"),
-    [
-        (TopK(3), 3 * 8 + 2),
-        (TopK(0.1), 8 + 1),
-        (RandomK(3), 3 * 8 + 4),
-        (Quantize(3), 5 + 8),
-        (Half(), 2 * P + 2),
-        (LowRank(1, MATRIX), 8 * (4 + 3)),
-        (LowRank(1, INNER), 8 * (3 + 3 + 3)),
-        (NoCompression(), 8 * P),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("compressor", "size"), [
+    (TopK(3), 3 * 8 + 2),
+    (TopK(0.1), 8 + 1),
+    (RandomK(3), 3 * 8 + 4),
+    (Quantize(3), 5 + 8),
+    (Half(), 2 * P + 2),
+    (LowRank(1, MATRIX), 8 * (4 + 3)),
+    (LowRank(1, INNER), 8 * (3 + 3 + 3)),
+    (NoCompression(), 8 * P),
+], ids=repr)  # fmt: skip
 def test_bytes_by_hand(compressor, size):
     packed = compressor.pack(np.random.default_rng(0).standard_normal((2, P)), np.arange(2), 0)
     assert packed.bytes.tolist() == [size] * 2
@@ -72,31 +68,28 @@ def test_low_rank_finds_the_layers_of_the_model():
     LowRank(1, MATRIX).check(functions)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: TopK(0), ValueError, r"k of TopK must be a number of entries, .*float in \(0, 1\]; got 0"),
-        (lambda: TopK(1.5), ValueError, "k of TopK must be .*; got 1.5"),
-        (lambda: TopK(True), ValueError, "k of TopK must be .*; got True"),
-        (lambda: RandomK(float("nan")), ValueError, "k of RandomK must be .*; got nan"),
-        (lambda: RandomK(-3), ValueError, "k of RandomK must be .*; got -3"),
-        (lambda: RandomK(0.1, seed=-1), ValueError, "seed of RandomK must be a whole number >= 0; got -1"),
-        (lambda: Quantize(0), ValueError, "bits of Quantize must be a whole number >= 2; got 0"),
-        (lambda: Quantize(17), ValueError, "bits of Quantize must be .*<= 16; got 17"),
-        (lambda: Quantize(4, "up"), ValueError, "rounding must be one of 'random', 'nearest'; got 'up'"),
-        (lambda: LowRank(0), ValueError, "rank of LowRank must be a whole number >= 1; got 0"),
-        (lambda: LowRank(1, ((0, 4, 3), (5, 2, 2))), ValueError, "matrices of LowRank must be in ascending order and not over"),
-        (lambda: LowRank(1, 3), ValueError, r"matrices of LowRank must be a tuple of \(start, m, n\)"),
-        (lambda: LowRank(1).omega(12), TypeError, "LowRank knows no matrices yet"),
-        (lambda: TopK(3).pack(np.ones(4), np.arange(1), 0), ValueError, r"rows must have shape \(agents, P\); got \(4,\)"),
-        (lambda: BEER(0.1), TypeError, r"compressor must be one, such as TopK\(0\.1\)"),
-        (lambda: ChocoSGD(TopK(2), gamma=1.5), ValueError, "gamma must be .*; got 1.5"),
-        (lambda: run(TopK(6)), ValueError, "k of TopK must be at most the number of parameters, 5; got 6"),
-        (lambda: run(RandomK(9)), ValueError, "k of RandomK must be at most the number of parameters, 5; got 9"),
-        (lambda: run(LowRank(1)), ValueError, r"rank of LowRank must make a matrix shorter, .* one of 4 x 1; got 1"),
-        (lambda: run(LowRank(1, ((0, 3, 3),))), ValueError, r"matrices must be within the 5 parameters; got \(0, 3, 3\)"),
-    ],
-)
+@pytest.mark.parametrize(("make", "error", "match"), [
+    (lambda: TopK(0), ValueError, r"k of TopK must be a number of entries, .*float in \(0, 1\]; got 0"),
+    (lambda: TopK(1.5), ValueError, "k of TopK must be .*; got 1.5"),
+    (lambda: TopK(True), ValueError, "k of TopK must be .*; got True"),
+    (lambda: RandomK(float("nan")), ValueError, "k of RandomK must be .*; got nan"),
+    (lambda: RandomK(-3), ValueError, "k of RandomK must be .*; got -3"),
+    (lambda: RandomK(0.1, seed=-1), ValueError, "seed of RandomK must be a whole number >= 0; got -1"),
+    (lambda: Quantize(0), ValueError, "bits of Quantize must be a whole number >= 2; got 0"),
+    (lambda: Quantize(17), ValueError, "bits of Quantize must be .*<= 16; got 17"),
+    (lambda: Quantize(4, "up"), ValueError, "rounding must be one of 'random', 'nearest'; got 'up'"),
+    (lambda: LowRank(0), ValueError, "rank of LowRank must be a whole number >= 1; got 0"),
+    (lambda: LowRank(1, ((0, 4, 3), (5, 2, 2))), ValueError, "matrices of LowRank must be in ascending order and not over"),
+    (lambda: LowRank(1, 3), ValueError, r"matrices of LowRank must be a tuple of \(start, m, n\)"),
+    (lambda: LowRank(1).omega(12), TypeError, "LowRank knows no matrices yet"),
+    (lambda: TopK(3).pack(np.ones(4), np.arange(1), 0), ValueError, r"rows must have shape \(agents, P\); got \(4,\)"),
+    (lambda: BEER(0.1), TypeError, r"compressor must be one, such as TopK\(0\.1\)"),
+    (lambda: ChocoSGD(TopK(2), gamma=1.5), ValueError, "gamma must be .*; got 1.5"),
+    (lambda: run(TopK(6)), ValueError, "k of TopK must be at most the number of parameters, 5; got 6"),
+    (lambda: run(RandomK(9)), ValueError, "k of RandomK must be at most the number of parameters, 5; got 9"),
+    (lambda: run(LowRank(1)), ValueError, r"rank of LowRank must make a matrix shorter, .* one of 4 x 1; got 1"),
+    (lambda: run(LowRank(1, ((0, 3, 3),))), ValueError, r"matrices must be within the 5 parameters; got \(0, 3, 3\)"),
+])  # fmt: skip
 def test_bad_settings_are_named(make, error, match):
     with pytest.raises(error, match=match):
         make()

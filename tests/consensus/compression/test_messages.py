@@ -91,20 +91,17 @@ def test_rows_of_zeros_stay_zero_and_no_rows_are_no_rows():
 
 
 @DTYPES
-@pytest.mark.parametrize(
-    "pack",
-    [
-        lambda rows: Sparse.largest(rows, 3),
-        lambda rows: Sparse(rows[:, :0], np.zeros((5, 0), np.int32), 4),
-        lambda rows: Quantized.nearest(rows, 3),
-        lambda rows: Quantized.nearest(rows, 16),
-        Halves.nearest,
-        lambda rows: Drawn.some(rows, 4, SENDERS, seed=1, number=2),
-        lambda rows: Drawn.some(rows, 13, SENDERS, seed=1, number=2),
-        lambda rows: Factors.along(rows, ((1, 4, 3),), [np.ones((len(rows), 3, 1), rows.dtype)]),
-        Whole,
-    ],
-)
+@pytest.mark.parametrize("pack", [
+    lambda rows: Sparse.largest(rows, 3),
+    lambda rows: Sparse(rows[:, :0], np.zeros((5, 0), np.int32), 4),
+    lambda rows: Quantized.nearest(rows, 3),
+    lambda rows: Quantized.nearest(rows, 16),
+    Halves.nearest,
+    lambda rows: Drawn.some(rows, 4, SENDERS, seed=1, number=2),
+    lambda rows: Drawn.some(rows, 13, SENDERS, seed=1, number=2),
+    lambda rows: Factors.along(rows, ((1, 4, 3),), [np.ones((len(rows), 3, 1), rows.dtype)]),
+    Whole,
+])  # fmt: skip
 def test_bytes_restore_what_was_packed(pack, dtype):
     packed, order = pack(ROWS.astype(dtype)), [3, 0, 4]
     rows = to_bytes(packed)

@@ -86,15 +86,11 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("compressor", "memory", "rule"),
-    [
-        (TOP, 1, None),
-        (RandomK(2, seed=5), 1, RULE),
-        (Quantize(3, seed=5), 6 / 11, RULE),  # 1 / (1 + C), and C = min((31 - 1) / (4 3^2), sqrt(31) / 3) = 5 / 6
-    ],
-    ids=["top", "random", "quantised"],
-)
+@pytest.mark.parametrize(("compressor", "memory", "rule"), [
+    (TOP, 1, None),
+    (RandomK(2, seed=5), 1, RULE),
+    (Quantize(3, seed=5), 6 / 11, RULE),  # 1 / (1 + C), and C = min((31 - 1) / (4 3^2), sqrt(31) / 3) = 5 / 6
+], ids=["top", "random", "quantised"])  # fmt: skip
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_follow_their_equations(name, compressor, memory, rule):
     plain, (arrays, make) = Plain(compressor, memory, rule), METHODS[name]
@@ -118,21 +114,17 @@ def test_without_loss_a_compressed_method_is_the_method_and_without_momentum_mot
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("network", "solver"),
-    [
-        ("ring of 8", LEAD(Quantize(2))),
-        ("ring of 8", BEER(TOP)),
-        ("ring of 8", BEER(RandomK(5))),
-        ("ring of 8", CGT(Quantize(3))),
-        ("ring of 8", MoTEF(TOP)),
-        ("geometric of 30", LEAD(Quantize(4))),
-        ("geometric of 30", BEER(TopK(6))),
-        ("geometric of 30", CGT(Quantize(5))),
-        ("geometric of 30", MoTEF(Quantize(5, "nearest"))),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("network", "solver"), [
+    ("ring of 8", LEAD(Quantize(2))),
+    ("ring of 8", BEER(TOP)),
+    ("ring of 8", BEER(RandomK(5))),
+    ("ring of 8", CGT(Quantize(3))),
+    ("ring of 8", MoTEF(TOP)),
+    ("geometric of 30", LEAD(Quantize(4))),
+    ("geometric of 30", BEER(TopK(6))),
+    ("geometric of 30", CGT(Quantize(5))),
+    ("geometric of 30", MoTEF(Quantize(5, "nearest"))),
+], ids=repr)  # fmt: skip
 def test_they_reach_the_optimum_with_their_own_settings(network, solver):
     net = NETWORKS[network]
     p = quadratic(net.agents, 7)
@@ -169,15 +161,11 @@ def test_with_the_largest_tenth_a_fifth_of_the_bytes_of_tracking_is_enough():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("inner", "network", "exact"),
-    [
-        (NEXT(FULL, 0.1), STATIC, NEXT(FULL, 0.3)),
-        (SONATA(FULL, 0.1), PUSH, NEXT(FULL, 0.3)),
-        (GradientTracking(0.05), STATIC, GradientTracking()),
-    ],
-    ids=["NEXT", "SONATA", "tracking"],
-)
+@pytest.mark.parametrize(("inner", "network", "exact"), [
+    (NEXT(FULL, 0.1), STATIC, NEXT(FULL, 0.3)),
+    (SONATA(FULL, 0.1), PUSH, NEXT(FULL, 0.3)),
+    (GradientTracking(0.05), STATIC, GradientTracking()),
+], ids=["NEXT", "SONATA", "tracking"])  # fmt: skip
 def test_they_reach_the_optimum_with_compressed_messages(inner, network, exact):
     p = problem("squared", L2 if isinstance(inner, GradientTracking) else consensus.L1(0.05))
     result = consensus.solve(p, network, Compressed(inner, TopK(2), gamma=0.2), rounds=3000, record_every=100, tolerance=1e-12)

@@ -61,13 +61,10 @@ def test_digits_from_the_folder_of_local_copies():
         np.testing.assert_array_equal(data.y, arrays["labels"])
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "text"),
-    [
-        ("boston", "housing.csv", "7,3,6\n6.3,3.3,5\n"),
-        ("wine", "winequality-white.csv", '"fixed acidity";"pH";"quality"\n7;3;6\n6.3;3.3;5\n'),  # as it is published
-    ],
-)
+@pytest.mark.parametrize(("name", "file", "text"), [
+    ("boston", "housing.csv", "7,3,6\n6.3,3.3,5\n"),
+    ("wine", "winequality-white.csv", '"fixed acidity";"pH";"quality"\n7;3;6\n6.3;3.3;5\n'),  # as it is published
+])  # fmt: skip
 def test_files_of_ones_own_in_that_folder(monkeypatch, tmp_path, name, file, text):
     monkeypatch.setenv("CONSENSUS_DATA", str(tmp_path))
     (tmp_path / file).write_text(text)
@@ -158,15 +155,12 @@ def test_an_unknown_name_or_suffix_lists_the_known(name):
     assert str(info.value).endswith(repr(name))
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"target": "quality"}, "go with a file and with no name; got name='diabetes', target='quality'"),
-        ({"classification": True}, "go with a file and with no name; .*, classification=True"),
-        ({"categories": ["sex"]}, r"go with a file .*categories=\['sex'\]"),
-        ({"classification": "maybe"}, "classification must be one of None, True, False; got 'maybe'"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"target": "quality"}, "go with a file and with no name; got name='diabetes', target='quality'"),
+    ({"classification": True}, "go with a file and with no name; .*, classification=True"),
+    ({"categories": ["sex"]}, r"go with a file .*categories=\['sex'\]"),
+    ({"classification": "maybe"}, "classification must be one of None, True, False; got 'maybe'"),
+])  # fmt: skip
 def test_settings_of_files_do_not_go_with_names(settings, words):
     with pytest.raises(ValueError, match=words):
         datasets.load("diabetes", **settings)

@@ -127,17 +127,14 @@ COLUMNS, HALF = Columns.of(FRAME), [*TOWNS[:7], None, *TOWNS[8:]]
 TWICE, EQUAL = pd.concat([FRAME, FRAME[["age"]]], axis=1), pd.DataFrame({"a": pd.Categorical([*range(29), "1"])})
 
 
-@pytest.mark.parametrize(
-    ("frame", "words"),
-    [
-        (FRAME.drop(columns="age"), r"frame must have the columns 'age', .*; missing: 'age'; not known: none$"),
-        (FRAME.assign(more=1), r"missing: none; not known: 'more'$"),
-        (FRAME.assign(town="Kyiv"), r"column 'town' of frame must be one of 'Rome', .*; in row 0 .* it is 'Kyiv'"),
-        (FRAME.assign(town=HALF), r"frame has missing values in 'town' \(1\) of 30 rows"),
-        (FRAME.assign(age="old"), r"these columns of frame are not: 'age' \('old' in row 0"),
-        (FRAME.assign(age=pd.Timestamp(0)), r"'age' .*: dates, for which frame\['age'\] = frame\['age'\].dt.dayofyear"),
-    ],
-)
+@pytest.mark.parametrize(("frame", "words"), [
+    (FRAME.drop(columns="age"), r"frame must have the columns 'age', .*; missing: 'age'; not known: none$"),
+    (FRAME.assign(more=1), r"missing: none; not known: 'more'$"),
+    (FRAME.assign(town="Kyiv"), r"column 'town' of frame must be one of 'Rome', .*; in row 0 .* it is 'Kyiv'"),
+    (FRAME.assign(town=HALF), r"frame has missing values in 'town' \(1\) of 30 rows"),
+    (FRAME.assign(age="old"), r"these columns of frame are not: 'age' \('old' in row 0"),
+    (FRAME.assign(age=pd.Timestamp(0)), r"'age' .*: dates, for which frame\['age'\] = frame\['age'\].dt.dayofyear"),
+])  # fmt: skip
 def test_frames_with_other_columns_are_rejected(frame, words):
     with pytest.raises(ValueError, match=words):
         COLUMNS.transform(frame)
@@ -145,19 +142,13 @@ def test_frames_with_other_columns_are_rejected(frame, words):
         COLUMNS.transform(FRAME.to_numpy())
 
 
-@pytest.mark.parametrize(
-    ("frame", "y", "words"),
-    [
-        (TWICE, Y, r"columns of X must have names of their own; got more than one of 'age'"),
-        (
-            FRAME.astype({"town": str}),
-            Y,
-            r"these columns of X are not: 'town' \('.*' in row 0: frame.astype\({'town': 'category'}\)",
-        ),
-        (EQUAL, Y, r"categories of column 'a' must differ as text; got 0, 1"),
-        (FRAME, KIND.where(np.arange(30) != 2), r"y has 1 missing of 30 values, the first in row 2"),
-    ],
-)
+@pytest.mark.parametrize(("frame", "y", "words"), [
+    (TWICE, Y, r"columns of X must have names of their own; got more than one of 'age'"),
+    (FRAME.astype({"town": str}), Y,
+     r"these columns of X are not: 'town' \('.*' in row 0: frame.astype\({'town': 'category'}\)"),
+    (EQUAL, Y, r"categories of column 'a' must differ as text; got 0, 1"),
+    (FRAME, KIND.where(np.arange(30) != 2), r"y has 1 missing of 30 values, the first in row 2"),
+])  # fmt: skip
 def test_frames_that_are_no_data_are_rejected(frame, y, words):
     with pytest.raises(ValueError, match=words):
         partition(frame, y, 3)

@@ -98,18 +98,15 @@ def test_workers_open_their_own_datasets_alone(tmp_path):
     assert isinstance(first.opened().X.array.base, np.memmap)
 
 
-@pytest.mark.parametrize(
-    ("items", "collate", "kind", "message"),
-    [
-        ([{"x": 1}] * 3, None, TypeError, r"^items of the dataset of agent 0 must be pairs \(x, y\).*collate="),
-        ([(np.zeros(2), 0), (np.zeros(3), 0)], None, ValueError, r"must have one shape, .* \(\(2,\), \(\)\) and of \(\(3,\)"),
-        ([(1, 2)] * 3, lambda items: {"x": items}, TypeError, r"^collate must return a pair \(inputs, targets\)"),
-        ([(1, 2)] * 3, lambda items: (items, items, items), TypeError, r"^collate must return a pair \(inputs, targets\)"),
-        ([(1, 2)] * 3, lambda items: (items, [1.0, 2.0]), ValueError, r"^collate must return targets .* 3 items .* \(2,\)"),
-        ([(1, 2)] * 3, lambda items: (items, [1.0, np.inf, 0.0]), ValueError, "^targets that collate returns must be finite"),
-        ([(1, 2)] * 3, lambda items: (items, ["a", "b", "c"]), ValueError, "^targets that collate returns must hold real"),
-    ],
-)
+@pytest.mark.parametrize(("items", "collate", "kind", "message"), [
+    ([{"x": 1}] * 3, None, TypeError, r"^items of the dataset of agent 0 must be pairs \(x, y\).*collate="),
+    ([(np.zeros(2), 0), (np.zeros(3), 0)], None, ValueError, r"must have one shape, .* \(\(2,\), \(\)\) and of \(\(3,\)"),
+    ([(1, 2)] * 3, lambda items: {"x": items}, TypeError, r"^collate must return a pair \(inputs, targets\)"),
+    ([(1, 2)] * 3, lambda items: (items, items, items), TypeError, r"^collate must return a pair \(inputs, targets\)"),
+    ([(1, 2)] * 3, lambda items: (items, [1.0, 2.0]), ValueError, r"^collate must return targets .* 3 items .* \(2,\)"),
+    ([(1, 2)] * 3, lambda items: (items, [1.0, np.inf, 0.0]), ValueError, "^targets that collate returns must be finite"),
+    ([(1, 2)] * 3, lambda items: (items, ["a", "b", "c"]), ValueError, "^targets that collate returns must hold real"),
+])  # fmt: skip
 def test_items_that_do_not_fit_are_refused(items, collate, kind, message):
     shards = LazyShards.from_list([Items(items)], collate)
     with pytest.raises(kind, match=message):

@@ -153,21 +153,18 @@ def test_a_column_without_values_is_refused():
         split(load(late, **SETTINGS, time="t", missing="mean"))
 
 
-@pytest.mark.parametrize(
-    ("cells", "number"),
-    [
-        ([1.0, -999.0, 3.0], -999),
-        ([1, 2, 3, -9], -9),
-        ([2.5, -200.0, -200.0, 7.0, np.nan], -200),
-        ([1.0, -200.0, 3.0], None),  # an outlier, perhaps
-        ([-99.0, -98.0, 3.0, 4.0], None),
-        ([-99.5, 3.0, 4.0], None),
-        ([-1, 1, -1, 1], None),
-        ([-10, 0, 30, -10, 0, 30], None),
-        ([-99.0, -99.0, -99.0, 1.0], None),
-        ([1.0, 2.0], None),
-    ],
-)
+@pytest.mark.parametrize(("cells", "number"), [
+    ([1.0, -999.0, 3.0], -999),
+    ([1, 2, 3, -9], -9),
+    ([2.5, -200.0, -200.0, 7.0, np.nan], -200),
+    ([1.0, -200.0, 3.0], None),  # an outlier, perhaps
+    ([-99.0, -98.0, 3.0, 4.0], None),
+    ([-99.5, 3.0, 4.0], None),
+    ([-1, 1, -1, 1], None),
+    ([-10, 0, 30, -10, 0, 30], None),
+    ([-99.0, -99.0, -99.0, 1.0], None),
+    ([1.0, 2.0], None),
+])  # fmt: skip
 def test_numbers_that_seem_to_stand_for_missing_ones_are_named_with_what_makes_them_missing(tmp_path, recwarn, cells, number):
     frame = pd.DataFrame({"size": cells, "y": np.arange(len(cells)) + 0.5}).dropna()
     frame.to_csv(path := tmp_path / "a.csv", index=False)
@@ -240,14 +237,11 @@ def test_targets_of_a_test_set_and_of_parts_in_another_order_of_the_index_are_na
         assert str(recwarn.pop(UserWarning).message).startswith(f"{what} has the index of X in another order, and its rows are")
 
 
-@pytest.mark.parametrize(
-    ("text", "look", "X"),
-    [
-        ("size,price\n01234,2\n98765,4\n", "'01234' looks like a code: categories=['size']", [[1, 0], [0, 1]]),
-        ("q,size,price\n1,007,2\n3,123,4\n", "'007' looks like a code: categories=['size']", [[1, 1, 0], [3, 0, 1]]),
-        ("size;price\n1.234;2\n3.000;4\n500;3\n", "'1.234' looks like a number with a point before", [[1234], [3000], [500]]),
-    ],
-)
+@pytest.mark.parametrize(("text", "look", "X"), [
+    ("size,price\n01234,2\n98765,4\n", "'01234' looks like a code: categories=['size']", [[1, 0], [0, 1]]),
+    ("q,size,price\n1,007,2\n3,123,4\n", "'007' looks like a code: categories=['size']", [[1, 1, 0], [3, 0, 1]]),
+    ("size;price\n1.234;2\n3.000;4\n500;3\n", "'1.234' looks like a number with a point before", [[1234], [3000], [500]]),
+])  # fmt: skip
 def test_numbers_that_look_like_codes_or_have_points_before_thousands_are_named(tmp_path, recwarn, text, look, X):
     (tmp_path / "a.csv").write_text(text)
     load(tmp_path / "a.csv", target="price")

@@ -271,15 +271,12 @@ def warned(call):
     return [str(one.message) for one in caught if one.category is UserWarning]
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda rows: [f"P-{row}" for row in range(rows)],
-        lambda rows: np.arange(rows) + 40_000,  # numbers that are named in categories
-        lambda rows: [f"visitor {row // 2}" for row in range(rows)],  # two rows each
-        lambda rows: ["none"] * (rows // 3) + [f"note {row}" for row in range(rows - rows // 3)],
-    ],
-)
+@pytest.mark.parametrize("made", [
+    lambda rows: [f"P-{row}" for row in range(rows)],
+    lambda rows: np.arange(rows) + 40_000,  # numbers that are named in categories
+    lambda rows: [f"visitor {row // 2}" for row in range(rows)],  # two rows each
+    lambda rows: ["none"] * (rows // 3) + [f"note {row}" for row in range(rows - rows // 3)],
+])  # fmt: skip
 def test_a_column_that_nearly_identifies_rows_is_warned_of(tables, made):
     tables[1]["patient"] = made(len(tables[1]))
     others = [table.assign(patient=np.resize(["u", "v"], len(table))) for table in tables]
@@ -393,15 +390,12 @@ def test_what_is_wrong_in_a_table_is_told_to_its_owner_alone(tables):
 SECRET = "Ole Nordmann, 030251"
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda table: table.assign(age=[SECRET, *table.age.tolist()[1:]]),
-        lambda table: table.assign(age=[f"{SECRET}-{row}" for row in range(len(table))]),
-        lambda table: table.assign(days=[SECRET, *table.days.tolist()[1:]]),
-        lambda table: table.assign(age=table.age.map(lambda age: f"{age} {SECRET} and much more that messages cut off")),
-    ],
-)
+@pytest.mark.parametrize("spoil", [
+    lambda table: table.assign(age=[SECRET, *table.age.tolist()[1:]]),
+    lambda table: table.assign(age=[f"{SECRET}-{row}" for row in range(len(table))]),
+    lambda table: table.assign(days=[SECRET, *table.days.tolist()[1:]]),
+    lambda table: table.assign(age=table.age.map(lambda age: f"{age} {SECRET} and much more that messages cut off")),
+])  # fmt: skip
 @pytest.mark.parametrize("file", [False, True])
 def test_no_error_on_ranks_shows_a_cell(tables, spoil, file, tmp_path):
     tables[1] = spoil(tables[1])
@@ -447,25 +441,19 @@ def errors_of_target(ranks, table, target):
     return str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("data", "settings", "error"),
-    [
-        ([], {}, "data must be a table, or a list of tables with one for each owner; got none"),
-        (3, {}, "data must be a data frame, or the path of a file; got 3"),
-        (
-            "a.npz",
-            {},
-            r"data must be a file that ends in .csv, .tsv, .txt, .data, .parquet, .feather, .svm, .svmlight, .*; got 'a.npz'",
-        ),
-        (pd.DataFrame({"days": []}), {}, "data has no rows"),
-        (pd.DataFrame({"days": [1.0, 2.0]}), {}, "data has no features besides the target"),
-        (pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "a", "days"]), {}, "columns of data must have names of their own"),
-        (pd.DataFrame({"a": [1.0, np.nan], "days": 1.0}), {}, r"data has missing values in 'a' \(1\) of 2 rows"),
-        (pd.DataFrame({"a": [1.0, 2.0], "days": 1.0}), {"categories": "a"}, "categories must be a list of columns"),
-        (pd.DataFrame({"a": [1.0, 2.0], "days": 1.0}), {"classification": 1.5}, "classification must be one of"),
-        (pd.DataFrame({"a": [1.0, 2.0], "days": 1.0}), {"engine": "mpi"}, "engine must be an engine, such as"),
-    ],
-)
+@pytest.mark.parametrize(("data", "settings", "error"), [
+    ([], {}, "data must be a table, or a list of tables with one for each owner; got none"),
+    (3, {}, "data must be a data frame, or the path of a file; got 3"),
+    ("a.npz", {},
+     r"data must be a file that ends in .csv, .tsv, .txt, .data, .parquet, .feather, .svm, .svmlight, .*; got 'a.npz'"),
+    (pd.DataFrame({"days": []}), {}, "data has no rows"),
+    (pd.DataFrame({"days": [1.0, 2.0]}), {}, "data has no features besides the target"),
+    (pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "a", "days"]), {}, "columns of data must have names of their own"),
+    (pd.DataFrame({"a": [1.0, np.nan], "days": 1.0}), {}, r"data has missing values in 'a' \(1\) of 2 rows"),
+    (pd.DataFrame({"a": [1.0, 2.0], "days": 1.0}), {"categories": "a"}, "categories must be a list of columns"),
+    (pd.DataFrame({"a": [1.0, 2.0], "days": 1.0}), {"classification": 1.5}, "classification must be one of"),
+    (pd.DataFrame({"a": [1.0, 2.0], "days": 1.0}), {"engine": "mpi"}, "engine must be an engine, such as"),
+])  # fmt: skip
 def test_bad_arguments_are_named(data, settings, error):
     with pytest.raises((ValueError, TypeError), match=error):
         own(data, "days", **settings)

@@ -163,41 +163,38 @@ SHAPE = r"y must have shape \(61,\) or \(61, outputs\)"
 SINGLE, DIRICHLET = X.astype(np.float32), {"scheme": "dirichlet"}
 
 
-@pytest.mark.parametrize(
-    ("bad", "words"),
-    [
-        ({"X": X[:, 0]}, r"X must have shape \(samples, features\).*got \(61,\)"),
-        ({"X": X[None]}, r"y must have shape \(1,\) or \(1, outputs\), as X has 1 rows; got \(61,\)"),
-        ({"X": X[:0], "y": Y[:0]}, r"X must have shape \(samples, features\), .* at least one of each; got \(0, 3\)"),
-        ({"X": X[:, :0]}, r"X must have shape .* at least one of each; got \(61, 0\)"),
-        ({"X": X.astype(complex)}, r"X must hold real numbers; got dtype complex128"),
-        ({"X": X.astype(object)}, r"X must hold real numbers; got dtype object"),
-        ({"X": spoiled(X, (3, 1), np.nan)}, r"X must be finite.*X\[3, 1\] is nan"),
-        ({"X": spoiled(SINGLE, (60, 2), -np.inf)}, r"X must be finite.*X\[60, 2\] is -inf"),
-        ({"y": Y[:-1]}, rf"{SHAPE}, as X has 61 rows; got \(60,\)"),
-        ({"y": Y[:, None, None]}, rf"{SHAPE}.*got \(61, 1, 1\)"),
-        ({"y": 1.0}, r"y must have shape .*got \(\)"),
-        ({"y": np.empty((SAMPLES, 0))}, r"y must have shape .*got \(61, 0\)"),
-        ({"y": spoiled(Y, 7, np.inf)}, r"y must be finite.*y\[7\] is inf"),
-        ({"y": spoiled(TARGETS["two outputs"], (9, 1), np.nan)}, r"y must be finite.*y\[9, 1\] is nan"),
-        ({"X": SINGLE, "y": spoiled(Y, 5, 1e39)}, r"y must be finite in float32; y\[5\] is 1e\+39"),
-        ({"y": np.where(Y > 0, "1.5", "2.5")}, r"y is text that looks like numbers, such as '.*': convert it to numbers"),
-        *(({"agents": bad}, rf"agents must be a whole number >= 1; got {bad}") for bad in (0, 2.0, True)),
-        ({"agents": 62}, r"agents must be at most the number of samples, 61.*got 62"),
-        ({"scheme": "random"}, r"scheme must be one of 'iid', 'sorted', 'dirichlet', 'sizes'; got 'random'"),
-        ({"scheme": "sizes"}, r"sizes goes with scheme='sizes'.*got scheme='sizes', sizes=None"),
-        ({"sizes": SIZES}, r"sizes goes with scheme='sizes' and with no other; got scheme='iid'"),
-        ({"scheme": "sizes", "sizes": [30, 31]}, r"sizes must be 5 whole numbers that sum to .*61; got \[30, 31\]"),
-        ({"scheme": "sizes", "sizes": [20, 1, 13, 7, 19]}, r"sizes must be 5 whole numbers that sum to .*61; got"),
-        ({"scheme": "sizes", "sizes": [20.0, 1, 13, 7, 20]}, r"sizes must be 5 whole numbers"),
-        ({"scheme": "sizes", "sizes": [20, 0, 14, 7, 20]}, r"every agent a sample; agent 1 would get 0"),
-        ({"scheme": "sizes", "sizes": [20, 1, 15, -5, 30]}, r"every agent a sample; agent 3 would get -5"),
-        (DIRICHLET | {"concentration": 0}, r"concentration must be a finite number > 0; got 0"),
-        (DIRICHLET | {"concentration": np.inf}, r"concentration must be a finite number > 0; got inf"),
-        # Two classes cannot fill five agents.
-        (DIRICHLET | {"y": TARGETS["booleans"], "concentration": 1e-6}, r"5 agents .*: raise concentration \(got 1e-06\)"),
-    ],
-)
+@pytest.mark.parametrize(("bad", "words"), [
+    ({"X": X[:, 0]}, r"X must have shape \(samples, features\).*got \(61,\)"),
+    ({"X": X[None]}, r"y must have shape \(1,\) or \(1, outputs\), as X has 1 rows; got \(61,\)"),
+    ({"X": X[:0], "y": Y[:0]}, r"X must have shape \(samples, features\), .* at least one of each; got \(0, 3\)"),
+    ({"X": X[:, :0]}, r"X must have shape .* at least one of each; got \(61, 0\)"),
+    ({"X": X.astype(complex)}, r"X must hold real numbers; got dtype complex128"),
+    ({"X": X.astype(object)}, r"X must hold real numbers; got dtype object"),
+    ({"X": spoiled(X, (3, 1), np.nan)}, r"X must be finite.*X\[3, 1\] is nan"),
+    ({"X": spoiled(SINGLE, (60, 2), -np.inf)}, r"X must be finite.*X\[60, 2\] is -inf"),
+    ({"y": Y[:-1]}, rf"{SHAPE}, as X has 61 rows; got \(60,\)"),
+    ({"y": Y[:, None, None]}, rf"{SHAPE}.*got \(61, 1, 1\)"),
+    ({"y": 1.0}, r"y must have shape .*got \(\)"),
+    ({"y": np.empty((SAMPLES, 0))}, r"y must have shape .*got \(61, 0\)"),
+    ({"y": spoiled(Y, 7, np.inf)}, r"y must be finite.*y\[7\] is inf"),
+    ({"y": spoiled(TARGETS["two outputs"], (9, 1), np.nan)}, r"y must be finite.*y\[9, 1\] is nan"),
+    ({"X": SINGLE, "y": spoiled(Y, 5, 1e39)}, r"y must be finite in float32; y\[5\] is 1e\+39"),
+    ({"y": np.where(Y > 0, "1.5", "2.5")}, r"y is text that looks like numbers, such as '.*': convert it to numbers"),
+    *(({"agents": bad}, rf"agents must be a whole number >= 1; got {bad}") for bad in (0, 2.0, True)),
+    ({"agents": 62}, r"agents must be at most the number of samples, 61.*got 62"),
+    ({"scheme": "random"}, r"scheme must be one of 'iid', 'sorted', 'dirichlet', 'sizes'; got 'random'"),
+    ({"scheme": "sizes"}, r"sizes goes with scheme='sizes'.*got scheme='sizes', sizes=None"),
+    ({"sizes": SIZES}, r"sizes goes with scheme='sizes' and with no other; got scheme='iid'"),
+    ({"scheme": "sizes", "sizes": [30, 31]}, r"sizes must be 5 whole numbers that sum to .*61; got \[30, 31\]"),
+    ({"scheme": "sizes", "sizes": [20, 1, 13, 7, 19]}, r"sizes must be 5 whole numbers that sum to .*61; got"),
+    ({"scheme": "sizes", "sizes": [20.0, 1, 13, 7, 20]}, r"sizes must be 5 whole numbers"),
+    ({"scheme": "sizes", "sizes": [20, 0, 14, 7, 20]}, r"every agent a sample; agent 1 would get 0"),
+    ({"scheme": "sizes", "sizes": [20, 1, 15, -5, 30]}, r"every agent a sample; agent 3 would get -5"),
+    (DIRICHLET | {"concentration": 0}, r"concentration must be a finite number > 0; got 0"),
+    (DIRICHLET | {"concentration": np.inf}, r"concentration must be a finite number > 0; got inf"),
+    # Two classes cannot fill five agents.
+    (DIRICHLET | {"y": TARGETS["booleans"], "concentration": 1e-6}, r"5 agents .*: raise concentration \(got 1e-06\)"),
+])  # fmt: skip
 def test_bad_arguments(bad, words):
     with pytest.raises(ValueError, match=words):
         consensus.partition(**{"X": X, "y": Y, "agents": AGENTS, **bad})

@@ -7,17 +7,14 @@ import pytest
 from consensus.data import Columns, Pipeline
 
 
-@pytest.mark.parametrize(
-    ("settings", "error"),
-    [
-        ({"mean": np.zeros(2)}, "mean must be finite numbers, one for each feature"),
-        ({"scale": np.array([1.0, 0.0, 1.0])}, "scale must be finite numbers above 0, one for each feature"),
-        ({"spread": -1.0}, "spread must be finite numbers above 0, one for each output"),
-        ({"classes": ("a",)}, "classes must be a tuple of at least 2 classes, or None"),
-        ({"columns": ["a"]}, "columns must be Columns, as Columns.of"),
-        ({"target": 3}, "target must be the name of a column, a tuple of names, or None; got 3"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "error"), [
+    ({"mean": np.zeros(2)}, "mean must be finite numbers, one for each feature"),
+    ({"scale": np.array([1.0, 0.0, 1.0])}, "scale must be finite numbers above 0, one for each feature"),
+    ({"spread": -1.0}, "spread must be finite numbers above 0, one for each output"),
+    ({"classes": ("a",)}, "classes must be a tuple of at least 2 classes, or None"),
+    ({"columns": ["a"]}, "columns must be Columns, as Columns.of"),
+    ({"target": 3}, "target must be the name of a column, a tuple of names, or None; got 3"),
+])  # fmt: skip
 def test_pipelines_are_checked(settings, error):
     good = {"columns": Columns(("a", "b", "c"), {}), "mean": np.zeros(3), "scale": np.ones(3)}
     with pytest.raises((ValueError, TypeError), match=error):

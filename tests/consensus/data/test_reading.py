@@ -179,30 +179,21 @@ def test_columns_of_mostly_different_texts_are_no_categories(load):
 
 
 CAUSES = {
-    "a title": (
-        "Report of 2024\na,b,c\n1,2,3\n",
-        {},
-        r"first line has 1 cells, 'Report of 2024', and others 3: remove it, or give load a data fr",
-    ),
+    "a title": ("Report of 2024\na,b,c\n1,2,3\n", {},
+     r"first line has 1 cells, 'Report of 2024', and others 3: remove it, or give load a data fr"),
     "a comment": ("% of 2024\na,b,c\n1,2,3\n", {}, r"comment='%' leaves it out"),
-    "Latin-1": (
-        "größe,b\n1,2\n",
-        {"encoding": "latin-1"},
-        r"text in UTF-8; it has the byte 0xf6: .*encoding='latin-1', which reads 'größe,b'",
-    ),
+    "Latin-1": ("größe,b\n1,2\n", {"encoding": "latin-1"},
+     r"text in UTF-8; it has the byte 0xf6: .*encoding='latin-1', which reads 'größe,b'"),
     "a short line": ("a,b,c\n1,2,3\n4,5\n", {}, r"line 3 has 2 cells between ',', not 3: '4,5'"),
     "a long line": ("a,b\n1,2\n4,5,6\n7,8\n9,9\n", {}, r"line 3 has 3 cells between ',', the first 2"),
-    "an unknown option": (
-        "a,b\n1,2\n",
-        {"missing": "median"},
-        r"missing must be one of 'error', 'drop', 'mean', 'indicator'; got 'median'",
-    ),
+    "an unknown option": ("a,b\n1,2\n", {"missing": "median"},
+     r"missing must be one of 'error', 'drop', 'mean', 'indicator'; got 'median'"),
     "a name of no column": ("a,b\n1,2\n", {"drop": ["c"]}, r"drop must be a column of .*, one of 'a', 'b', .*; got 'c'"),
     "too few names": ("1,2\n3,4\n", {"header": ["a"]}, r"header must have a name for each of the 2 columns"),
     "decimal twice": ("a;b\n1;2\n", {"decimal": ",", "thousands": ","}, r"decimal and thousands must differ; got ','"),
     "a text of digits for a place": ("a;b\n1;2\n", {"index": 1.5}, r"index must be True, False or a column"),
     "features and target": ("a,b\n1,2\n", {"features": ["b"]}, r"features must be other columns than target, .*; got 'b'"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "settings", "words"), CAUSES.values(), ids=CAUSES)
@@ -262,37 +253,31 @@ def test_an_index_is_no_feature_unless_it_is_said(load, caplog):
     assert load("id,a,b\n0,1,2\n1,3,4\n").X.shape == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("cells", "what"),
-    [
-        ([*map(str, range(40)), "12%", "abc", "x"], None),  # most of what is no number looks like nothing
-        ([*map(str, range(40)), "12%", "13%", "x"], "percentages"),
-        ([*map(str, range(4)), "12%", "13%", "x", "y"], None),  # nearly all of it must
-        (["1", "2", "3 kg"], None),  # one cell is no unit
-        (["1", "2 kg", "3 kg"], "numbers with the unit 'kg'"),
-        (["1 lb", "2 kg", "3 kg"], None),
-        (["1", "2", "NA"], None),
-    ],
-)
+@pytest.mark.parametrize(("cells", "what"), [
+    ([*map(str, range(40)), "12%", "abc", "x"], None),  # most of what is no number looks like nothing
+    ([*map(str, range(40)), "12%", "13%", "x"], "percentages"),
+    ([*map(str, range(4)), "12%", "13%", "x", "y"], None),  # nearly all of it must
+    (["1", "2", "3 kg"], None),  # one cell is no unit
+    (["1", "2 kg", "3 kg"], "numbers with the unit 'kg'"),
+    (["1 lb", "2 kg", "3 kg"], None),
+    (["1", "2", "NA"], None),
+])  # fmt: skip
 def test_what_cells_look_like(cells, what):
     found = looks.look(cells)
     assert (found and found.what) == what
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("-0", "0"),
-        (-0.0, "0"),
-        ("-0.0", "0"),
-        ("+7", "7"),
-        ("7.50", "7.5"),
-        ("007", "007"),
-        (" 7 ", "7"),
-        ("-1.0", "-1"),
-        ("1e3", "1e3"),
-    ],
-)
+@pytest.mark.parametrize(("value", "text"), [
+    ("-0", "0"),
+    (-0.0, "0"),
+    ("-0.0", "0"),
+    ("+7", "7"),
+    ("7.50", "7.5"),
+    ("007", "007"),
+    (" 7 ", "7"),
+    ("-1.0", "-1"),
+    ("1e3", "1e3"),
+])  # fmt: skip
 def test_the_text_of_a_category(value, text):
     assert looks.text_of(value) == text
 

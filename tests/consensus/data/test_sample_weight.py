@@ -143,17 +143,14 @@ def test_owners_give_weights_of_their_own_and_files_keep_them(tmp_path):
         load_shards(tmp_path / "owners")
 
 
-@pytest.mark.parametrize(
-    ("weights", "words"),
-    [
-        (np.ones(3), r"sample_weight must have shape \(40,\), a weight for each row of X; got \(3,\)"),
-        (np.ones((40, 1)), r"got \(40, 1\)"),
-        (np.r_[1.0, -2.0, np.ones(38)], r"sample_weight must be 0, or above 0 and finite in float64; in row 1 it is -2.0"),
-        (np.r_[1.0, np.nan, np.ones(38)], r"in row 1 it is nan"),
-        (np.zeros(40), r"sample_weight must be above zero for some samples; all are zero"),
-        (np.eye(40)[0], r"agents must be at most the number of samples, 1"),
-    ],
-)
+@pytest.mark.parametrize(("weights", "words"), [
+    (np.ones(3), r"sample_weight must have shape \(40,\), a weight for each row of X; got \(3,\)"),
+    (np.ones((40, 1)), r"got \(40, 1\)"),
+    (np.r_[1.0, -2.0, np.ones(38)], r"sample_weight must be 0, or above 0 and finite in float64; in row 1 it is -2.0"),
+    (np.r_[1.0, np.nan, np.ones(38)], r"in row 1 it is nan"),
+    (np.zeros(40), r"sample_weight must be above zero for some samples; all are zero"),
+    (np.eye(40)[0], r"agents must be at most the number of samples, 1"),
+])  # fmt: skip
 def test_wrong_weights_are_named(weights, words):
     with pytest.raises(ValueError, match=words):
         consensus.partition(X, Y, agents=4, sample_weight=weights)

@@ -118,13 +118,10 @@ def test_every_solver_runs_as_on_dense_features_or_is_refused(name):
     close(found.w, right.w, 1e-7 if name in LOCAL else 1e-12)
 
 
-@pytest.mark.parametrize(
-    "solver",
-    [
-        NEXT(FullLinearization(5.0), 0.2),
-        *(pytest.param(solver, marks=pytest.mark.slow) for solver in (None, NEXT(PartialLinearization(0.5), 0.2))),
-    ],
-)
+@pytest.mark.parametrize("solver", [
+    NEXT(FullLinearization(5.0), 0.2),
+    *(pytest.param(solver, marks=pytest.mark.slow) for solver in (None, NEXT(PartialLinearization(0.5), 0.2))),
+])  # fmt: skip
 def test_nonsmooth_regularizers(solver):
     runs = [
         consensus.solve(
@@ -283,13 +280,10 @@ print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(
-    ("shape", "most"),
-    [
-        pytest.param((500, 400_000, 20), 0.8, marks=pytest.mark.slow),  # 1.6 GB if dense
-        pytest.param((2_000, 20_000_000, 50), 6.0, marks=pytest.mark.slow),  # 320 GB, of which both agents' parameters take 0.3
-    ],
-)
+@pytest.mark.parametrize(("shape", "most"), [
+    pytest.param((500, 400_000, 20), 0.8, marks=pytest.mark.slow),  # 1.6 GB if dense
+    pytest.param((2_000, 20_000_000, 50), 6.0, marks=pytest.mark.slow),  # 320 GB, of which both agents' parameters take 0.3
+])  # fmt: skip
 def test_nothing_is_made_dense(shape, most, tmp_path):
     command = [sys.executable, "-c", LARGE, tmp_path, *map(str, shape)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -359,22 +353,19 @@ def test_groups_of_svmlight(tmp_path):
         load(tmp_path / "a.svm")
 
 
-@pytest.mark.parametrize(
-    ("text", "given", "message"),
-    [
-        ("1 1:2\n1 1:2 3:x\n", {}, "line 2 of .*index:value.*got '3:x'"),
-        ("yes 1:2\n", {}, "line 1 of .*begin with a finite number, the target; got 'yes'"),
-        ("1,2 1:2\n", {}, "line 1 of .*labels 1,2"),
-        ("1 3:1 2:1\n", {}, "indices that rise.*got '2:1'"),
-        ("1 1:nan\n", {}, "finite values; got '1:nan'"),
-        ("# nothing\n", {}, "at least one sample"),
-        ("1\n0\n", {}, "features= their number"),
-        ("1 5:2\n", {"features": 3}, "features of .*at least 5"),
-        ("1 5:2\n", {"sep": ";"}, "takes classification, features .* got sep=';'"),
-        ("1 5:2\n", {"groups": "qid"}, "has none: leave groups out"),
-        ("1 5:2\n", {"groups": "patient"}, "must be 'qid'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "given", "message"), [
+    ("1 1:2\n1 1:2 3:x\n", {}, "line 2 of .*index:value.*got '3:x'"),
+    ("yes 1:2\n", {}, "line 1 of .*begin with a finite number, the target; got 'yes'"),
+    ("1,2 1:2\n", {}, "line 1 of .*labels 1,2"),
+    ("1 3:1 2:1\n", {}, "indices that rise.*got '2:1'"),
+    ("1 1:nan\n", {}, "finite values; got '1:nan'"),
+    ("# nothing\n", {}, "at least one sample"),
+    ("1\n0\n", {}, "features= their number"),
+    ("1 5:2\n", {"features": 3}, "features of .*at least 5"),
+    ("1 5:2\n", {"sep": ";"}, "takes classification, features .* got sep=';'"),
+    ("1 5:2\n", {"groups": "qid"}, "has none: leave groups out"),
+    ("1 5:2\n", {"groups": "patient"}, "must be 'qid'"),
+])  # fmt: skip
 def test_wrong_files_of_svmlight(tmp_path, text, given, message):
     (tmp_path / "a.svm").write_text(text)
     with pytest.raises(ValueError, match=message):
@@ -461,20 +452,17 @@ def test_owners_count_features_alike(files, tmp_path):
     assert_array_equal(owned.test.indices[0] // 2, np.repeat(owned.test.indices[0, ::2] // 2, 2))
 
 
-@pytest.mark.parametrize(
-    ("data", "settings", "error", "message"),
-    [
-        (lambda files: files, {"target": 0}, ValueError, r"takes classification, features .* got target=0"),
-        (lambda files: files, {"features": 5}, ValueError, "features of the file of owner 0 must be at least 9"),
-        (lambda files: files, {"features": ["a"]}, TypeError, "must be their number"),
-        (lambda files: files, {"missing": "mean"}, ValueError, "got missing='mean'"),
-        (lambda files: files, {"groups": "qid", "test_size": 0.5}, ValueError, "which has none"),
-        (lambda files: [files[0], TABLE], {}, ValueError, r"files of svmlight; those of owner 0 are svmlight"),
-        (lambda files: [TABLE], {}, ValueError, "target must be a column of data"),
-        (lambda files: [TABLE], {"target": "a", "features": 3}, TypeError, "features must be a list of columns"),
-        (lambda files: [files[0] + ".none.svm"], {}, FileNotFoundError, "exists"),
-    ],
-)
+@pytest.mark.parametrize(("data", "settings", "error", "message"), [
+    (lambda files: files, {"target": 0}, ValueError, r"takes classification, features .* got target=0"),
+    (lambda files: files, {"features": 5}, ValueError, "features of the file of owner 0 must be at least 9"),
+    (lambda files: files, {"features": ["a"]}, TypeError, "must be their number"),
+    (lambda files: files, {"missing": "mean"}, ValueError, "got missing='mean'"),
+    (lambda files: files, {"groups": "qid", "test_size": 0.5}, ValueError, "which has none"),
+    (lambda files: [files[0], TABLE], {}, ValueError, r"files of svmlight; those of owner 0 are svmlight"),
+    (lambda files: [TABLE], {}, ValueError, "target must be a column of data"),
+    (lambda files: [TABLE], {"target": "a", "features": 3}, TypeError, "features must be a list of columns"),
+    (lambda files: [files[0] + ".none.svm"], {}, FileNotFoundError, "exists"),
+])  # fmt: skip
 def test_what_owners_get_wrong_is_refused(files, data, settings, error, message):
     with pytest.raises(error, match=message):
         own(data(files), **settings)

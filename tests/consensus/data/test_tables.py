@@ -71,22 +71,19 @@ def test_text_becomes_the_sorted_classes(load):
     assert data.y.dtype.kind == "i"
 
 
-@pytest.mark.parametrize(
-    ("text", "rows", "first"),
-    [
-        ("1,2\n3,4\n", 2, 1),  # numbers: no header
-        ("a,b\n3,4\n", 1, 3),
-        ("id,2019,2020\n1,2,3\n", 1, 1),  # years above numbers
-        ("nan,b\n3,4\n", 1, 3),
-        ('"a";"b"\n3;4\n', 1, 3),
-        ('"a;b",c\n3,4\n', 1, 3),
-        ("a\tb\n3\t4\n", 1, 3),
-        ("\ufeffa,b\r\n3,4\r\n\r\n5,6\r\n", 2, 3),  # as spreadsheets write it
-        ("\na, b\n 3 , 4 \n", 1, 3),
-        (" \na,b\n \t\n3,4\n  ", 1, 3),
-        ("1e-3,2", 1, 1e-3),
-    ],
-)
+@pytest.mark.parametrize(("text", "rows", "first"), [
+    ("1,2\n3,4\n", 2, 1),  # numbers: no header
+    ("a,b\n3,4\n", 1, 3),
+    ("id,2019,2020\n1,2,3\n", 1, 1),  # years above numbers
+    ("nan,b\n3,4\n", 1, 3),
+    ('"a";"b"\n3;4\n', 1, 3),
+    ('"a;b",c\n3,4\n', 1, 3),
+    ("a\tb\n3\t4\n", 1, 3),
+    ("\ufeffa,b\r\n3,4\r\n\r\n5,6\r\n", 2, 3),  # as spreadsheets write it
+    ("\na, b\n 3 , 4 \n", 1, 3),
+    (" \na,b\n \t\n3,4\n  ", 1, 3),
+    ("1e-3,2", 1, 1e-3),
+])  # fmt: skip
 def test_headers_and_delimiters(load, text, rows, first):
     X, y = load(text)
     assert len(X) == len(y) == rows
@@ -140,40 +137,33 @@ def test_categories_are_those_of_a_data_frame(load, tmp_path, suffix, categories
 MANY = ",".join(f"c{i}" for i in range(30)) + "\n" + ",".join("1" * 30)
 
 
-@pytest.mark.parametrize(
-    ("text", "target", "words"),
-    [
-        (HOUSES, None, r"target must be a column of .*table\.csv, one of 'rooms', 'age', 'price', .* -3 to 2; got None$"),
-        (HOUSES, "cost", r"one of 'rooms', 'age', 'price', or an index from -3 to 2; got 'cost'$"),
-        (HOUSES, 3, r"got 3$"),
-        (HOUSES, -4, r"got -4$"),
-        (HOUSES, True, r"got True$"),
-        (HOUSES, 1.0, r"got 1\.0$"),
-        ("1,2\n3,4\n", "1", r"one of 0, 1, or an index from -2 to 1; got '1'$"),
-        ("a,a,b\n1,2,3\n", "a", r"one of 'a', 'a', 'b'.*; got 'a', a name that several columns have$"),
-        (MANY, "y", r"'c19', \.\.\. \(30 in all\), or an index"),
-        ("a,b,c\n1,2,3\n4,,6\n7,,9\n", "c", r"has missing values in 'b' \(2\) of 3 rows: in load .* 'mean' .* 'indicator'"),
-        ("a,b,c\n1,2,3\n4,n/a,6\n", "c", r"has missing values in 'b' \(1\) of 2 rows"),
-        ("1,2,3\n4,NaN,6\n", 0, r"has missing values in '1' \(1\) of 2 rows"),
-        ("1,,3\n4,5,6\n", 0, r"has missing values in '1' \(1\) of 2 rows"),
-        ("a,b,c\n1,2,3\n4,inf,6\n", "c", r"column 'b' of .* has an infinite value in row 1"),
-        ("a,b\n1,2\n3,?\n", "b", r"has missing values in 'b' \(1\) of 2 rows: .*missing='drop' leaves these rows out$"),
-        ("a,b\n1,no\n3,\n", "b", r"has missing values in 'b' \(1\) of 2 rows"),
-        (
-            "a,city,b,day\n1,Rome,2,June\n3,Oslo,4,May\n",
-            "a",
-            r"are not: 'city' \('Rome' in row 0: .*; 'day' \('June' in row 0: ",
-        ),
-        ("a,b\n" + 200_000 * "x" + ",2\n", "b", r"are not: 'a' \('xx.{1,200} in row 0: categories"),
-        ("a,b\n1,20\n2,unknown\n3,30\n", "b", r"target must be .*; column 'b' of .* has the text 'unknown' in row 1 .*\. Pass"),
-        ("a,b\n1,2\n3\n", "b", r"line 3 has 1 cells between ',', not 2: '3'"),
-        ("a,b\n1,2,3,4\n", "b", r"first line has 2 cells, 'a,b', and others 4"),
-        ("1,2\n3,4\n\n5,6,7\n", -1, r"must be delimited text: line 4 has 3 cells between ',', the first 2"),
-        *((text, 0, r"table\.csv has no rows") for text in ("a,b\n", "", "\n\n", " \n")),
-        ('a,b\n1,"2\n3,4\n', "b", r"table\.csv must be delimited text: .* EOF inside string"),
-        ("a\n1\n2\n", "a", r"table\.csv has no features besides the target"),
-    ],
-)
+@pytest.mark.parametrize(("text", "target", "words"), [
+    (HOUSES, None, r"target must be a column of .*table\.csv, one of 'rooms', 'age', 'price', .* -3 to 2; got None$"),
+    (HOUSES, "cost", r"one of 'rooms', 'age', 'price', or an index from -3 to 2; got 'cost'$"),
+    (HOUSES, 3, r"got 3$"),
+    (HOUSES, -4, r"got -4$"),
+    (HOUSES, True, r"got True$"),
+    (HOUSES, 1.0, r"got 1\.0$"),
+    ("1,2\n3,4\n", "1", r"one of 0, 1, or an index from -2 to 1; got '1'$"),
+    ("a,a,b\n1,2,3\n", "a", r"one of 'a', 'a', 'b'.*; got 'a', a name that several columns have$"),
+    (MANY, "y", r"'c19', \.\.\. \(30 in all\), or an index"),
+    ("a,b,c\n1,2,3\n4,,6\n7,,9\n", "c", r"has missing values in 'b' \(2\) of 3 rows: in load .* 'mean' .* 'indicator'"),
+    ("a,b,c\n1,2,3\n4,n/a,6\n", "c", r"has missing values in 'b' \(1\) of 2 rows"),
+    ("1,2,3\n4,NaN,6\n", 0, r"has missing values in '1' \(1\) of 2 rows"),
+    ("1,,3\n4,5,6\n", 0, r"has missing values in '1' \(1\) of 2 rows"),
+    ("a,b,c\n1,2,3\n4,inf,6\n", "c", r"column 'b' of .* has an infinite value in row 1"),
+    ("a,b\n1,2\n3,?\n", "b", r"has missing values in 'b' \(1\) of 2 rows: .*missing='drop' leaves these rows out$"),
+    ("a,b\n1,no\n3,\n", "b", r"has missing values in 'b' \(1\) of 2 rows"),
+    ("a,city,b,day\n1,Rome,2,June\n3,Oslo,4,May\n", "a", r"are not: 'city' \('Rome' in row 0: .*; 'day' \('June' in row 0: "),
+    ("a,b\n" + 200_000 * "x" + ",2\n", "b", r"are not: 'a' \('xx.{1,200} in row 0: categories"),
+    ("a,b\n1,20\n2,unknown\n3,30\n", "b", r"target must be .*; column 'b' of .* has the text 'unknown' in row 1 .*\. Pass"),
+    ("a,b\n1,2\n3\n", "b", r"line 3 has 1 cells between ',', not 2: '3'"),
+    ("a,b\n1,2,3,4\n", "b", r"first line has 2 cells, 'a,b', and others 4"),
+    ("1,2\n3,4\n\n5,6,7\n", -1, r"must be delimited text: line 4 has 3 cells between ',', the first 2"),
+    *((text, 0, r"table\.csv has no rows") for text in ("a,b\n", "", "\n\n", " \n")),
+    ('a,b\n1,"2\n3,4\n', "b", r"table\.csv must be delimited text: .* EOF inside string"),
+    ("a\n1\n2\n", "a", r"table\.csv has no features besides the target"),
+])  # fmt: skip
 def test_faults_of_a_table(load, text, target, words):
     with pytest.raises(ValueError, match=words):
         load(text, target)
@@ -244,24 +234,21 @@ def test_npz_has_features_and_target(npz):
 EYE, ONES = np.eye(3), np.ones(3)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "words"),
-    [
-        ({"a": EYE, "y": ONES}, r"must have an array 'X' \(samples, features\); it has 'a', 'y'"),
-        ({"X": EYE, "z": ONES}, r"target must be an array of .*npz, which has 'X', 'z'; got 'y'"),
-        ({"X": ONES, "y": ONES}, r"array 'X' of .* must be numbers .*; got float64 \(3,\)"),
-        ({"X": EYE.astype(str), "y": ONES}, r"array 'X' of .* must be numbers .*; got <U"),
-        ({"X": EYE, "y": np.ones((3, 1))}, r"array 'y' of .* must have shape \(3,\), .*; got \(3, 1\)"),
-        ({"X": EYE, "y": np.ones(4)}, r"array 'y' of .* must have shape \(3,\), .*; got \(4,\)"),
-        ({"X": EYE, "y": np.ones(3, complex)}, r"array 'y' of .* has dtype complex128"),
-        ({"X": EYE, "y": np.array(["a", None, "b"])}, r"holds Python objects.*dtype=str"),
-        ({"X": np.array([[1, 2], [3, np.nan]]), "y": np.ones(2)}, r"column 1 of .* has a missing value in row 1"),
-        ({"X": EYE, "y": np.array([1, 2, np.inf])}, r"array 'y' of .* has an infinite value in row 2"),
-        ({"X": EYE, "y": np.array(["a", "", "b"])}, r"array 'y' of .* has a missing value in row 1"),
-        ({"X": np.empty((0, 3)), "y": np.empty(0)}, r"has no rows"),
-        ({"X": np.empty((3, 0)), "y": np.empty(3)}, r"has no features besides the target"),
-    ],
-)
+@pytest.mark.parametrize(("arrays", "words"), [
+    ({"a": EYE, "y": ONES}, r"must have an array 'X' \(samples, features\); it has 'a', 'y'"),
+    ({"X": EYE, "z": ONES}, r"target must be an array of .*npz, which has 'X', 'z'; got 'y'"),
+    ({"X": ONES, "y": ONES}, r"array 'X' of .* must be numbers .*; got float64 \(3,\)"),
+    ({"X": EYE.astype(str), "y": ONES}, r"array 'X' of .* must be numbers .*; got <U"),
+    ({"X": EYE, "y": np.ones((3, 1))}, r"array 'y' of .* must have shape \(3,\), .*; got \(3, 1\)"),
+    ({"X": EYE, "y": np.ones(4)}, r"array 'y' of .* must have shape \(3,\), .*; got \(4,\)"),
+    ({"X": EYE, "y": np.ones(3, complex)}, r"array 'y' of .* has dtype complex128"),
+    ({"X": EYE, "y": np.array(["a", None, "b"])}, r"holds Python objects.*dtype=str"),
+    ({"X": np.array([[1, 2], [3, np.nan]]), "y": np.ones(2)}, r"column 1 of .* has a missing value in row 1"),
+    ({"X": EYE, "y": np.array([1, 2, np.inf])}, r"array 'y' of .* has an infinite value in row 2"),
+    ({"X": EYE, "y": np.array(["a", "", "b"])}, r"array 'y' of .* has a missing value in row 1"),
+    ({"X": np.empty((0, 3)), "y": np.empty(0)}, r"has no rows"),
+    ({"X": np.empty((3, 0)), "y": np.empty(3)}, r"has no features besides the target"),
+])  # fmt: skip
 def test_faults_of_an_npz_file(npz, arrays, words):
     rejected(npz(**arrays), words)
     rejected(npz(X=EYE, y=ONES), "which has 'X', 'y'; got -1", -1)

@@ -61,16 +61,12 @@ def test_one_agent_is_the_optimiser(name):
     np.testing.assert_allclose(found, trained(own, [make(own.parameters(), lr=0.01)]), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("muon", "settings"),
-    [
-        (Muon(), {}),
-        (Muon(0.8, nesterov=False, weight_decay=0.0), {"momentum": 0.8, "nesterov": False, "weight_decay": 0.0}),
-        (Muon(scale="match_rms_adamw", steps=3), {"adjust_lr_fn": "match_rms_adamw", "ns_steps": 3}),
-        (Muon(coefficients=(2.0, -1.5, 0.5), eps=10.0), {"ns_coefficients": (2.0, -1.5, 0.5), "eps": 10.0}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("muon", "settings"), [
+    (Muon(), {}),
+    (Muon(0.8, nesterov=False, weight_decay=0.0), {"momentum": 0.8, "nesterov": False, "weight_decay": 0.0}),
+    (Muon(scale="match_rms_adamw", steps=3), {"adjust_lr_fn": "match_rms_adamw", "ns_steps": 3}),
+    (Muon(coefficients=(2.0, -1.5, 0.5), eps=10.0), {"ns_coefficients": (2.0, -1.5, 0.5), "eps": 10.0}),
+], ids=str)  # fmt: skip
 def test_one_agent_is_muon_with_adamw_for_vectors(muon, settings, monkeypatch):
     """PyTorch's, with its rounding to bfloat16 left out."""
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)

@@ -72,15 +72,11 @@ def test_it_keeps_the_contract_without_layers(direction):
     check_solver(DGD(0.01, direction=direction), rounds=3)
 
 
-@pytest.mark.parametrize(
-    "solver",
-    [
-        Gossip(GradientTracking(0.01, direction=Adam()), 2),
-        NNA(DGD(0.01, direction=Muon()), 0.2),
-        PowerGossip(GradientTracking(0.01, "cta", direction=AdamW())),
-    ],
-    ids=lambda solver: type(solver).__name__,
-)
+@pytest.mark.parametrize("solver", [
+    Gossip(GradientTracking(0.01, direction=Adam()), 2),
+    NNA(DGD(0.01, direction=Muon()), 0.2),
+    PowerGossip(GradientTracking(0.01, "cta", direction=AdamW())),
+], ids=lambda solver: type(solver).__name__)  # fmt: skip
 def test_wrappers_take_solvers_with_directions(solver):
     check_solver(solver, MODEL, RING, rounds=3)
 

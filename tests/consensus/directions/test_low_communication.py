@@ -121,15 +121,12 @@ def test_rules_of_steps_count_local_steps():
     np.testing.assert_allclose(consensus.solve(p, topologies.complete(AGENTS), solver, rounds=2, start=start).w, o, **CLOSE)
 
 
-@pytest.mark.parametrize(
-    ("settings", "fault"),
-    [
-        ({"local_steps": 0}, "local_steps must be a whole number >= 1"),
-        ({"outer": 0.0}, "outer must be .*> 0"),
-        ({"momentum": 1.0}, "momentum must be .*< 1"),
-        ({"momentum": -0.1}, "momentum must be .*>= 0"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "fault"), [
+    ({"local_steps": 0}, "local_steps must be a whole number >= 1"),
+    ({"outer": 0.0}, "outer must be .*> 0"),
+    ({"momentum": 1.0}, "momentum must be .*< 1"),
+    ({"momentum": -0.1}, "momentum must be .*>= 0"),
+])  # fmt: skip
 @pytest.mark.parametrize("method", [NoLoCo, DiLoCo])
 def test_settings_that_are_wrong_are_named(method, settings, fault):
     with pytest.raises(ValueError, match=fault):

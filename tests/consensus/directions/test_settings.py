@@ -19,49 +19,43 @@ LINEAR = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), SHARDS)
 RING = topologies.Static(topologies.ring(4))
 
 
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        (lambda: Momentum(1.0), r"momentum of Momentum must be a finite number >= 0 and < 1; got 1.0"),
-        (lambda: Momentum(0.5, 1), "nesterov of Momentum"),
-        (lambda: Adam(0.9), r"betas of Adam must be two numbers, such as \(0.9, 0.999\); got 0.9"),
-        (lambda: Adam((0.9, 1.0)), r"betas\[1\] of Adam must be a finite number >= 0 and < 1"),
-        (lambda: AdamW("ab"), r"betas of AdamW must be two numbers"),
-        (lambda: Adam(eps=0), "eps of Adam must be a finite number > 0; got 0"),
-        (lambda: Adam(saturation=0), "saturation of Adam must be a finite number > 0; got 0"),
-        (lambda: AdamW(weight_decay=-0.1), "weight_decay of AdamW must be a finite number >= 0; got -0.1"),
-        (lambda: Muon(weight_decay=None), "weight_decay of Muon must be a finite number >= 0; got None"),
-        (lambda: Muon(scale="rms"), "scale of Muon must be one of 'original', 'match_rms_adamw', 'none'; got 'rms'"),
-        (lambda: Muon(coefficients=(1.0, 2.0)), r"coefficients of Muon must be three numbers \(a, b, c\)"),
-        (lambda: Muon(steps=0), "steps of Muon must be a whole number >= 1; got 0"),
-        (lambda: Clip(0), "norm of Clip must be a finite number > 0; got 0"),
-    ],
-)
+@pytest.mark.parametrize(("make", "match"), [
+    (lambda: Momentum(1.0), r"momentum of Momentum must be a finite number >= 0 and < 1; got 1.0"),
+    (lambda: Momentum(0.5, 1), "nesterov of Momentum"),
+    (lambda: Adam(0.9), r"betas of Adam must be two numbers, such as \(0.9, 0.999\); got 0.9"),
+    (lambda: Adam((0.9, 1.0)), r"betas\[1\] of Adam must be a finite number >= 0 and < 1"),
+    (lambda: AdamW("ab"), r"betas of AdamW must be two numbers"),
+    (lambda: Adam(eps=0), "eps of Adam must be a finite number > 0; got 0"),
+    (lambda: Adam(saturation=0), "saturation of Adam must be a finite number > 0; got 0"),
+    (lambda: AdamW(weight_decay=-0.1), "weight_decay of AdamW must be a finite number >= 0; got -0.1"),
+    (lambda: Muon(weight_decay=None), "weight_decay of Muon must be a finite number >= 0; got None"),
+    (lambda: Muon(scale="rms"), "scale of Muon must be one of 'original', 'match_rms_adamw', 'none'; got 'rms'"),
+    (lambda: Muon(coefficients=(1.0, 2.0)), r"coefficients of Muon must be three numbers \(a, b, c\)"),
+    (lambda: Muon(steps=0), "steps of Muon must be a whole number >= 1; got 0"),
+    (lambda: Clip(0), "norm of Clip must be a finite number > 0; got 0"),
+])  # fmt: skip
 def test_bad_settings(make, match):
     with pytest.raises(ValueError, match=f"^{match}"):
         make()
 
 
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        (lambda: DGD(0.1, direction="adam"), "direction must be a direction, such as consensus.directions.AdamW"),
-        (lambda: SGP(0.1, direction=Adam), r"direction must be .*; got the class Adam: call it"),
-        (lambda: Clip(1.0, 2.0), "direction of Clip must be a direction"),
-        (lambda: Muon(layers="0.weight"), r"layers of Muon must be a function \(name, shape\) -> bool; got '0.weight'"),
-        (lambda: Muon(others=Adam()), "others of Muon must be an AdamW; got Adam"),
-        *(
-            (
-                lambda kind=kind: kind(direction=Adam()),
-                rf"{kind.__name__} has no bound .* with direction=Adam .*give step_size=",
-            )
-            for kind in (DGD, GradientTracking, KGT)
-        ),
-        (lambda: dataclasses.replace(DGD(), direction=Muon()), "DGD has no bound on its step with direction=Muon"),
-        (lambda: DGD(0.1, direction=Adam()).stable_step(LINEAR, RING), "DGD has no bound on its step with direction=Adam"),
-        (lambda: QGDSGDm(direction=Adam()), "step_size"),
-    ],
-)
+@pytest.mark.parametrize(("make", "match"), [
+    (lambda: DGD(0.1, direction="adam"), "direction must be a direction, such as consensus.directions.AdamW"),
+    (lambda: SGP(0.1, direction=Adam), r"direction must be .*; got the class Adam: call it"),
+    (lambda: Clip(1.0, 2.0), "direction of Clip must be a direction"),
+    (lambda: Muon(layers="0.weight"), r"layers of Muon must be a function \(name, shape\) -> bool; got '0.weight'"),
+    (lambda: Muon(others=Adam()), "others of Muon must be an AdamW; got Adam"),
+    *(
+        (
+            lambda kind=kind: kind(direction=Adam()),
+            rf"{kind.__name__} has no bound .* with direction=Adam .*give step_size=",
+        )
+        for kind in (DGD, GradientTracking, KGT)
+    ),
+    (lambda: dataclasses.replace(DGD(), direction=Muon()), "DGD has no bound on its step with direction=Muon"),
+    (lambda: DGD(0.1, direction=Adam()).stable_step(LINEAR, RING), "DGD has no bound on its step with direction=Adam"),
+    (lambda: QGDSGDm(direction=Adam()), "step_size"),
+])  # fmt: skip
 def test_bad_directions(make, match):
     with pytest.raises(TypeError, match=match):
         make()

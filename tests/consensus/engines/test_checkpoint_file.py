@@ -87,14 +87,10 @@ SPOILT = {
     "other arrays": (lambda path: rewrite(path, without("about")), NONE),
     "one array": (lambda path: np.save(path.open("wb"), np.ones(3)), NONE),
     "pickle": (lambda path: np.savez(path.open("wb"), about=np.array([{"format": 1}], dtype=object)), NONE),
-    "another format": (
-        lambda path: rewrite(path, lambda _, about: about.update(format=9)),
-        f"has checkpoint format 9; this version reads format {FORMAT}",
-    ),
-    "classes by their modules": (
-        lambda path: rewrite(path, lambda _, about: about.update(format=6)),
-        f"has checkpoint format 6; this version reads format {FORMAT}: use the version of the package that wrote it",
-    ),
+    "another format": (lambda path: rewrite(path, lambda _, about: about.update(format=9)),
+     f"has checkpoint format 9; this version reads format {FORMAT}"),
+    "classes by their modules": (lambda path: rewrite(path, lambda _, about: about.update(format=6)),
+     f"has checkpoint format 6; this version reads format {FORMAT}: use the version of the package that wrote it"),
     "another array": (lambda path: rewrite(path, lambda a, _: a | {"state.w": a["state.y"]}), DAMAGED),
     "another dtype": (lambda path: rewrite(path, lambda a, _: a | {"state.w": a["state.w"].astype(">f8")}), DAMAGED),
     "another shape": (lambda path: rewrite(path, lambda a, _: a | {"state.w": a["state.w"].reshape(-1)}), DAMAGED),
@@ -102,7 +98,7 @@ SPOILT = {
     "one less": (lambda path: rewrite(path, without("history.objective")), DAMAGED),
     "no checksum": (lambda path: rewrite(path, without("checksum")), DAMAGED),
     "other seconds": (lambda path: rewrite(path, lambda _, about: about.update(seconds=0.0)), DAMAGED),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("spoil", SPOILT)

@@ -31,15 +31,12 @@ def test_processes(workers, references, forked):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("workers", "name"),
-    [
-        (3, "NEXT partial logistic L1, random, unequal"),
-        (2, "NEXT blocks, periodic, unequal"),
-        (2, "functions, tracking"),
-        (3, "float32, NEXT, double rule"),
-    ],
-)
+@pytest.mark.parametrize(("workers", "name"), [
+    (3, "NEXT partial logistic L1, random, unequal"),
+    (2, "NEXT blocks, periodic, unequal"),
+    (2, "functions, tracking"),
+    (3, "float32, NEXT, double rule"),
+])  # fmt: skip
 def test_processes_started_afresh(workers, name, references):
     # Functions defined in a test, data in shared memory and settings all have to find their way into new interpreters.
     assert_same(CASES[name].run(engine=Processes(workers)), references[name], name)
@@ -168,13 +165,10 @@ def test_local_solves_stay_in_single_precision_where_steps_are_searched(loss, re
 
 
 @pytest.mark.filterwarnings("ignore::consensus.errors.UnfinishedWarning")
-@pytest.mark.parametrize(
-    ("loss", "hidden"),
-    [
-        ("logistic", ()),
-        *(pytest.param(loss, (3,), marks=pytest.mark.slow) for loss in ("Huber", "logistic", "cross-entropy")),
-    ],
-)
+@pytest.mark.parametrize(("loss", "hidden"), [
+    ("logistic", ()),
+    *(pytest.param(loss, (3,), marks=pytest.mark.slow) for loss in ("Huber", "logistic", "cross-entropy")),
+])  # fmt: skip
 def test_engines_agree_where_some_agents_search_along_a_step(loss, hidden, forked):
     solver = solvers.NEXT(PartialLinearization(1e-3), 0.5)
     case = engine_cases.Case(problem(loss, "L2", hidden, 8), engine_cases.NETWORKS["random"], solver, engine_cases.OBSERVED)

@@ -177,15 +177,12 @@ class Mine(Solver):
 
 
 @pytest.mark.parametrize("engine", with_slow(ENGINES, "processes"))
-@pytest.mark.parametrize(
-    ("inside", "match"),
-    [
-        ({"a": 1}, NUMBERS + "inside"),
-        (np.arange(11.0), STACKED + r"inside \("),
-        (engine_cases.Speed(np.zeros(6), None), NUMBERS + r"inside\.kept"),
-        (engine_cases.Speed(np.arange(11.0), 1.0), STACKED + r"inside\.velocity \("),
-    ],
-)
+@pytest.mark.parametrize(("inside", "match"), [
+    ({"a": 1}, NUMBERS + "inside"),
+    (np.arange(11.0), STACKED + r"inside \("),
+    (engine_cases.Speed(np.zeros(6), None), NUMBERS + r"inside\.kept"),
+    (engine_cases.Speed(np.arange(11.0), 1.0), STACKED + r"inside\.velocity \("),
+])  # fmt: skip
 def test_fields_that_cannot_be_saved_are_named(engine, inside, match, forked, tmp_path):
     """Words, and a vector that all agents have in common."""
     with pytest.raises(TypeError, match=match):
@@ -215,25 +212,22 @@ def moved():
     return consensus.partition(X, y, 6)
 
 
-@pytest.mark.parametrize(
-    ("changed", "differing"),
-    [
-        ({"model": consensus.Linear(4, outputs=1, bias=False), "start": np.zeros(4)}, ["model", "start"]),
-        ({"loss": consensus.Huber(1.0)}, ["loss"]),
-        ({"regularizer": consensus.L2(0.2)}, ["regularizer"]),
-        ({"regularizer": consensus.ElasticNet(0.0, 0.1), "solver": NEXT_FULL}, ["regularizer", "solver"]),
-        ({"reduction": "sum"}, ["reduction"]),
-        ({"shards": moved()}, ["data"]),
-        ({"shards": consensus.partition(*data(), 6, seed=1)}, ["data"]),
-        ({"solver": GradientTracking(0.06)}, ["solver"]),
-        ({"solver": GradientTracking(0.05, order="cta")}, ["solver"]),
-        ({"solver": DGD(0.05)}, ["solver"]),
-        ({"network": topologies.RandomEdges(GRAPH, 0.5, seed=1)}, ["network", "mixing matrices"]),
-        ({"network": topologies.RandomEdges(GRAPH, 0.6, seed=0)}, ["network", "mixing matrices"]),
-        ({"network": topologies.Static(GRAPH)}, ["network", "mixing matrices"]),
-        ({"start": np.full(5, 1e-300)}, ["start"]),
-    ],
-)
+@pytest.mark.parametrize(("changed", "differing"), [
+    ({"model": consensus.Linear(4, outputs=1, bias=False), "start": np.zeros(4)}, ["model", "start"]),
+    ({"loss": consensus.Huber(1.0)}, ["loss"]),
+    ({"regularizer": consensus.L2(0.2)}, ["regularizer"]),
+    ({"regularizer": consensus.ElasticNet(0.0, 0.1), "solver": NEXT_FULL}, ["regularizer", "solver"]),
+    ({"reduction": "sum"}, ["reduction"]),
+    ({"shards": moved()}, ["data"]),
+    ({"shards": consensus.partition(*data(), 6, seed=1)}, ["data"]),
+    ({"solver": GradientTracking(0.06)}, ["solver"]),
+    ({"solver": GradientTracking(0.05, order="cta")}, ["solver"]),
+    ({"solver": DGD(0.05)}, ["solver"]),
+    ({"network": topologies.RandomEdges(GRAPH, 0.5, seed=1)}, ["network", "mixing matrices"]),
+    ({"network": topologies.RandomEdges(GRAPH, 0.6, seed=0)}, ["network", "mixing matrices"]),
+    ({"network": topologies.Static(GRAPH)}, ["network", "mixing matrices"]),
+    ({"start": np.full(5, 1e-300)}, ["start"]),
+])  # fmt: skip
 def test_another_run_is_refused_and_the_difference_is_named(changed, differing, tmp_path):
     path = tmp_path / "run.ckpt"
     run(checkpoint=path)
@@ -247,14 +241,10 @@ def test_another_run_is_refused_and_the_difference_is_named(changed, differing, 
     assert_same(run(rounds=9, resume=path), run(rounds=9))
 
 
-@pytest.mark.parametrize(
-    "network",
-    [
-        lambda names: topologies.Periodic([GRAPH, nx.relabel_nodes(topologies.path(6), names)]),
-        lambda names: topologies.RandomEdges(nx.relabel_nodes(GRAPH, names), 1e-6, seed=0),
-    ],
-    ids=["a later graph", "rare edges"],
-)
+@pytest.mark.parametrize("network", [
+    lambda names: topologies.Periodic([GRAPH, nx.relabel_nodes(topologies.path(6), names)]),
+    lambda names: topologies.RandomEdges(nx.relabel_nodes(GRAPH, names), 1e-6, seed=0),
+], ids=["a later graph", "rare edges"])  # fmt: skip
 def test_networks_that_look_alike_are_told_apart(network, tmp_path):
     mine, other, path = network({}), network(SWAP), tmp_path / "run.ckpt"
     run(network=mine, checkpoint=path)
@@ -297,14 +287,11 @@ class Silent(consensus.Linear):
         return super()._forward(w, self.factor * x)
 
 
-@pytest.mark.parametrize(
-    ("named", "mine", "other"),
-    [
-        ("model", Silent(1.0), Silent(2.0)),
-        ("solver", DGD(lambda round: 0.1), DGD(lambda round: 0.2)),
-        ("regularizer", *(consensus.Box(-np.ones(5), np.full(5, 1 + x)) for x in (0, 1e-12))),
-    ],
-)
+@pytest.mark.parametrize(("named", "mine", "other"), [
+    ("model", Silent(1.0), Silent(2.0)),
+    ("solver", DGD(lambda round: 0.1), DGD(lambda round: 0.2)),
+    ("regularizer", *(consensus.Box(-np.ones(5), np.full(5, 1 + x)) for x in (0, 1e-12))),
+])  # fmt: skip
 def test_settings_that_print_alike_are_told_apart(named, mine, other, tmp_path):
     path, more = tmp_path / "run.ckpt", {"solver": NEXT_FULL} if named == "regularizer" else {}
     run(checkpoint=path, **more, **{named: mine})

@@ -65,48 +65,34 @@ def test_ranks_have_the_bits_of_one_process(port, tmp_path):
         assert_same(read(tmp_path / f"{name}.npz"), engine_cases.compared()[name].run(), name)
 
 
-@pytest.mark.parametrize(
-    ("given", "variables", "start"),
-    [
-        ((), TORCHRUN, ("env://", 1, 3)),
-        ((), TORCHRUN | SLURM, ("env://", 1, 3)),  # torchrun on the machines of a job
-        ((), SLURM, ("tcp://n03:20217", 2, 6)),
-        (
-            (),
-            SLURM | {"SLURM_STEP_NODELIST": "m1", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "3"},
-            ("tcp://m1:20220", 2, 4),
-        ),
-        ((), SLURM | {"SLURM_JOB_NODELIST": "gpu-a[7]-x,b", "MASTER_PORT": "4000"}, ("tcp://gpu-a7-x:4000", 2, 6)),
-        ((), SLURM | {"SLURM_JOB_NODELIST": "", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.9"}, ("tcp://10.0.0.9:20217", 2, 6)),
-        ((), SLURM | {"MASTER_ADDR": "head", "MASTER_PORT": "4000"}, ("tcp://head:4000", 2, 6)),
-        (("file:///run", 0, 2), {}, ("file:///run", 0, 2)),
-        (("tcp://a:1",), SLURM, ("tcp://a:1", 2, 6)),
-        ((None, 0, 5), {"MASTER_ADDR": "a", "MASTER_PORT": "1"}, ("env://", 0, 5)),
-    ],
-)
+@pytest.mark.parametrize(("given", "variables", "start"), [
+    ((), TORCHRUN, ("env://", 1, 3)),
+    ((), TORCHRUN | SLURM, ("env://", 1, 3)),  # torchrun on the machines of a job
+    ((), SLURM, ("tcp://n03:20217", 2, 6)),
+    ((), SLURM | {"SLURM_STEP_NODELIST": "m1", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "3"}, ("tcp://m1:20220", 2, 4)),
+    ((), SLURM | {"SLURM_JOB_NODELIST": "gpu-a[7]-x,b", "MASTER_PORT": "4000"}, ("tcp://gpu-a7-x:4000", 2, 6)),
+    ((), SLURM | {"SLURM_JOB_NODELIST": "", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.9"}, ("tcp://10.0.0.9:20217", 2, 6)),
+    ((), SLURM | {"MASTER_ADDR": "head", "MASTER_PORT": "4000"}, ("tcp://head:4000", 2, 6)),
+    (("file:///run", 0, 2), {}, ("file:///run", 0, 2)),
+    (("tcp://a:1",), SLURM, ("tcp://a:1", 2, 6)),
+    ((None, 0, 5), {"MASTER_ADDR": "a", "MASTER_PORT": "1"}, ("env://", 0, 5)),
+])  # fmt: skip
 def test_where_ranks_meet(given, variables, start):
     assert Start.of(*given, *[None] * (3 - len(given)), variables) == start
 
 
-@pytest.mark.parametrize(
-    ("given", "variables", "match"),
-    [
-        ((), {}, r"no RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: start the script by torchrun .* srun, or give init_method="),
-        ((), {"RANK": "0", "MASTER_ADDR": "a", "WORLD_SIZE": "2"}, "the environment has no MASTER_PORT: start"),
-        ((), TORCHRUN | {"RANK": "3"}, "rank must be below size, the number of ranks, 3; got 3"),
-        ((), TORCHRUN | {"WORLD_SIZE": "-3"}, "the environment's WORLD_SIZE must be a whole number >= 1; got '-3'"),
-        (
-            (),
-            {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"},
-            "SLURM_LAUNCH_NODE_IPADDR: set MASTER_ADDR to the machine of the first",
-        ),
-        (("file:///run", 0), {}, "size must be given beside init_method, as the environment has no WORLD_SIZE"),
-        (("a:1", 0, 2), {}, "init_method must be a URL, such as .*; got 'a:1'"),
-        ((3, 0, 2), {}, "init_method must be a URL, such as .*; got 3"),
-        (("tcp://a:1", 2, 2), {}, "rank must be below size, the number of ranks, 2; got 2"),
-        (("tcp://a:1", -1, 2), {}, "rank must be a whole number >= 0; got -1"),
-    ],
-)
+@pytest.mark.parametrize(("given", "variables", "match"), [
+    ((), {}, r"no RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: start the script by torchrun .* srun, or give init_method="),
+    ((), {"RANK": "0", "MASTER_ADDR": "a", "WORLD_SIZE": "2"}, "the environment has no MASTER_PORT: start"),
+    ((), TORCHRUN | {"RANK": "3"}, "rank must be below size, the number of ranks, 3; got 3"),
+    ((), TORCHRUN | {"WORLD_SIZE": "-3"}, "the environment's WORLD_SIZE must be a whole number >= 1; got '-3'"),
+    ((), {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, "SLURM_LAUNCH_NODE_IPADDR: set MASTER_ADDR to the machine of the first"),
+    (("file:///run", 0), {}, "size must be given beside init_method, as the environment has no WORLD_SIZE"),
+    (("a:1", 0, 2), {}, "init_method must be a URL, such as .*; got 'a:1'"),
+    ((3, 0, 2), {}, "init_method must be a URL, such as .*; got 3"),
+    (("tcp://a:1", 2, 2), {}, "rank must be below size, the number of ranks, 2; got 2"),
+    (("tcp://a:1", -1, 2), {}, "rank must be a whole number >= 0; got -1"),
+])  # fmt: skip
 def test_ranks_that_do_not_know_each_other_are_refused(given, variables, match):
     with pytest.raises(ValueError, match=match):
         Start.of(*given, *[None] * (3 - len(given)), variables)

@@ -87,15 +87,12 @@ def test_torchruns_store_is_warned_of_by_the_first_rank(port, monkeypatch):
         Place(Start("env://", 0, 2)).say()
 
 
-@pytest.mark.parametrize(
-    ("address", "nodes", "bound"),
-    [
-        ("127.0.1.1", None, "0.0.0.0"),  # as Debian resolves a machine's own name
-        ("127.0.1.1", "1", "127.0.1.1"),
-        (OTHER, "1", OTHER),
-        ("203.0.113.7", None, "0.0.0.0"),  # forwarded to this machine
-    ],
-)
+@pytest.mark.parametrize(("address", "nodes", "bound"), [
+    ("127.0.1.1", None, "0.0.0.0"),  # as Debian resolves a machine's own name
+    ("127.0.1.1", "1", "127.0.1.1"),
+    (OTHER, "1", OTHER),
+    ("203.0.113.7", None, "0.0.0.0"),  # forwarded to this machine
+])  # fmt: skip
 def test_a_name_that_only_this_machine_finds_is_no_address_for_others(address, nodes, bound, port, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))])
     monkeypatch.delenv("SLURM_STEP_NUM_NODES", raising=False)
@@ -105,18 +102,15 @@ def test_a_name_that_only_this_machine_finds_is_no_address_for_others(address, n
         assert listening.getsockname()[0] == bound
 
 
-@pytest.mark.parametrize(
-    ("url", "variables", "alone"),
-    [
-        ("tcp://localhost:1", {}, True),
-        ("tcp://[::1]:1", {}, True),
-        ("tcp://n03:1", {}, False),
-        ("file:///run", {}, False),
-        ("env://", {"MASTER_ADDR": "127.0.0.1"}, True),
-        ("env://", {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": "True", "LOCAL_WORLD_SIZE": "1"}, False),
-        ("env://", {"MASTER_ADDR": "n03", "TORCHELASTIC_USE_AGENT_STORE": "True", "LOCAL_WORLD_SIZE": "2"}, True),
-    ],
-)
+@pytest.mark.parametrize(("url", "variables", "alone"), [
+    ("tcp://localhost:1", {}, True),
+    ("tcp://[::1]:1", {}, True),
+    ("tcp://n03:1", {}, False),
+    ("file:///run", {}, False),
+    ("env://", {"MASTER_ADDR": "127.0.0.1"}, True),
+    ("env://", {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": "True", "LOCAL_WORLD_SIZE": "1"}, False),
+    ("env://", {"MASTER_ADDR": "n03", "TORCHELASTIC_USE_AGENT_STORE": "True", "LOCAL_WORLD_SIZE": "2"}, True),
+])  # fmt: skip
 def test_gloo_stays_on_the_loopback_interface_if_all_ranks_are_here(url, variables, alone, monkeypatch):
     for name in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE", "LOCAL_WORLD_SIZE", "GLOO_SOCKET_IFNAME"):
         monkeypatch.delenv(name, raising=False)

@@ -91,14 +91,11 @@ class Apart(Kept):
         return run_rounds(everyone, network, solver, begin, rounds, reports(observer, solver))
 
 
-@pytest.mark.parametrize(
-    ("first", "then", "expected"),
-    [
-        (Apart(), Apart(), [0, 200, 400, 600, 800]),
-        ("stacked", Apart(), [0, 0, 0, 200, 400]),  # until then nothing left the machine
-        (Apart(), "stacked", [0, 200, 400, 400, 400]),
-    ],
-)
+@pytest.mark.parametrize(("first", "then", "expected"), [
+    (Apart(), Apart(), [0, 200, 400, 600, 800]),
+    ("stacked", Apart(), [0, 0, 0, 200, 400]),  # until then nothing left the machine
+    (Apart(), "stacked", [0, 200, 400, 400, 400]),
+])  # fmt: skip
 def test_bytes_between_hosts_add_up_when_a_run_goes_on_elsewhere(first, then, expected, tmp_path):
     rng = np.random.default_rng(1)
     shards = consensus.partition(rng.standard_normal((40, 3)), rng.standard_normal(40), agents=8, seed=0)

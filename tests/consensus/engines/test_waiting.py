@@ -278,17 +278,13 @@ class Unsendable(Exception):
         self.lock = threading.Lock()
 
 
-@pytest.mark.parametrize(
-    ("raised", "seen", "match"),
-    [
-        (lambda: KeyError("colour"), KeyError, "colour"),
-        (lambda: FileNotFoundError(2, "No such file", "there"), FileNotFoundError, r"\[Errno 2\] No such file: 'there'"),
-        (lambda: UnicodeDecodeError("ascii", b"\xff", 0, 1, "odd"), UnicodeDecodeError, "can't decode byte 0xff.*odd"),
-        (lambda: SystemExit(3), SystemExit, "3"),
-        (Unsendable, WorkerError, r"(?s)worker 0 \(agents 0 to 3\): Traceback.*Unsendable: with a lock inside"),
-    ],
-    ids=["KeyError", "OSError", "UnicodeError", "SystemExit", "unsendable"],
-)
+@pytest.mark.parametrize(("raised", "seen", "match"), [
+    (lambda: KeyError("colour"), KeyError, "colour"),
+    (lambda: FileNotFoundError(2, "No such file", "there"), FileNotFoundError, r"\[Errno 2\] No such file: 'there'"),
+    (lambda: UnicodeDecodeError("ascii", b"\xff", 0, 1, "odd"), UnicodeDecodeError, "can't decode byte 0xff.*odd"),
+    (lambda: SystemExit(3), SystemExit, "3"),
+    (Unsendable, WorkerError, r"(?s)worker 0 \(agents 0 to 3\): Traceback.*Unsendable: with a lock inside"),
+], ids=["KeyError", "OSError", "UnicodeError", "SystemExit", "unsendable"])  # fmt: skip
 def test_exceptions_of_all_kinds(raised, seen, match, case, forked, mark):
     class Broken(DGD):
         def step(self, problem, network, state):

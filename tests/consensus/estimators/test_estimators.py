@@ -191,26 +191,22 @@ def test_the_same_random_state_gives_the_same_bits():
     assert not np.array_equal(one.coef_, third.coef_)
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "words"),
-    [
-        ({"agents": 0}, ValueError, "agents must be a whole number >= 1; got 0"),
-        ({"agents": N + 1}, ValueError, f"at most the number of samples; got {N + 1} agents and n_samples = {N}"),
-        ({"network": topologies.Static(topologies.ring(N + 1))}, ValueError, f"got {N + 1} agents and n_samples = {N}"),
-        ({"alpha": -1}, ValueError, "alpha must be a finite number >= 0; got -1"),
-        ({"l1_ratio": 2}, ValueError, "l1_ratio must be a finite number >= 0 and <= 1; got 2"),
-        ({"network": "web"}, ValueError, "network must be one of 'erdos_renyi', 'ring', .*; got 'web'"),
-        ({"network": np.eye(3)}, TypeError, "network must be a schedule or a networkx graph"),
-        ({"scheme": "sizes"}, ValueError, "scheme must be one of 'iid', 'sorted', 'dirichlet'; got 'sizes'"),
-        ({"max_iter": 0}, ValueError, "max_iter must be a whole number >= 1; got 0"),
-        ({"tol": -1.0}, ValueError, "tol must be a finite number >= 0"),
-        ({"hidden_layer_sizes": (3, 0)}, ValueError, r"hidden_layer_sizes\[1\] must be a whole number >= 1; got 0"),
-        ({"solver": "sgd"}, TypeError, "solver must be a Solver"),
-        ({"random_state": -1}, ValueError, r"random_state must be None, a whole number from 0 to 2\*\*32 - 1, .*; got -1"),
-        ({"random_state": "dice"}, ValueError, "random_state must be None, .*; got 'dice'"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("settings", "error", "words"), [
+    ({"agents": 0}, ValueError, "agents must be a whole number >= 1; got 0"),
+    ({"agents": N + 1}, ValueError, f"at most the number of samples; got {N + 1} agents and n_samples = {N}"),
+    ({"network": topologies.Static(topologies.ring(N + 1))}, ValueError, f"got {N + 1} agents and n_samples = {N}"),
+    ({"alpha": -1}, ValueError, "alpha must be a finite number >= 0; got -1"),
+    ({"l1_ratio": 2}, ValueError, "l1_ratio must be a finite number >= 0 and <= 1; got 2"),
+    ({"network": "web"}, ValueError, "network must be one of 'erdos_renyi', 'ring', .*; got 'web'"),
+    ({"network": np.eye(3)}, TypeError, "network must be a schedule or a networkx graph"),
+    ({"scheme": "sizes"}, ValueError, "scheme must be one of 'iid', 'sorted', 'dirichlet'; got 'sizes'"),
+    ({"max_iter": 0}, ValueError, "max_iter must be a whole number >= 1; got 0"),
+    ({"tol": -1.0}, ValueError, "tol must be a finite number >= 0"),
+    ({"hidden_layer_sizes": (3, 0)}, ValueError, r"hidden_layer_sizes\[1\] must be a whole number >= 1; got 0"),
+    ({"solver": "sgd"}, TypeError, "solver must be a Solver"),
+    ({"random_state": -1}, ValueError, r"random_state must be None, a whole number from 0 to 2\*\*32 - 1, .*; got -1"),
+    ({"random_state": "dice"}, ValueError, "random_state must be None, .*; got 'dice'"),
+], ids=str)  # fmt: skip
 def test_bad_settings_are_refused_when_fitted(settings, error, words):
     with pytest.raises(error, match=words):
         NetworkRegressor(**LINEAR | settings).fit(X, Y)
@@ -246,22 +242,15 @@ DAYS = np.array([["2020-01-01"], ["2020-01-05"], ["2020-01-02"]] * 10, "M8[D]")
 RECORDS = np.array([(1.0, 2.0), (3.0, 4.0), (0.0, 1.0)] * 10, [("a", float), ("b", float)])
 
 
-@pytest.mark.parametrize(
-    ("X", "message", "remedy"),
-    [
-        ([[2j], [1.0], [3.0]] * 10, "Complex data not supported: X must hold real numbers", np.real),
-        (np.array([[2j], [1.0], [3.0]] * 10, object), "Complex data not supported", lambda X: np.real(X.astype(complex))),
-        (
-            DAYS,
-            r"got dates: give times since one of them, such as \(X - start\)",
-            lambda X: (X - X[0]) / np.timedelta64(1, "D"),
-        ),
-        (DAYS - DAYS[0], "got lengths of time: give their number", lambda X: X / np.timedelta64(1, "D")),
-        (pd.DataFrame({"day": DAYS[:, 0]}), r"X\['day'\] must hold real numbers; got dates", lambda X: X.map(lambda d: d.day)),
-        (pd.DataFrame({"a": [2j, 1, 3] * 10}), r"Complex data .*: X\['a'\] must hold real", lambda X: pd.DataFrame(np.imag(X))),
-        (RECORDS, r"got records: give a data frame, such as pandas.DataFrame\(np.ravel\(X\)\)", pd.DataFrame),
-    ],
-)
+@pytest.mark.parametrize(("X", "message", "remedy"), [
+    ([[2j], [1.0], [3.0]] * 10, "Complex data not supported: X must hold real numbers", np.real),
+    (np.array([[2j], [1.0], [3.0]] * 10, object), "Complex data not supported", lambda X: np.real(X.astype(complex))),
+    (DAYS, r"got dates: give times since one of them, such as \(X - start\)", lambda X: (X - X[0]) / np.timedelta64(1, "D")),
+    (DAYS - DAYS[0], "got lengths of time: give their number", lambda X: X / np.timedelta64(1, "D")),
+    (pd.DataFrame({"day": DAYS[:, 0]}), r"X\['day'\] must hold real numbers; got dates", lambda X: X.map(lambda d: d.day)),
+    (pd.DataFrame({"a": [2j, 1, 3] * 10}), r"Complex data .*: X\['a'\] must hold real", lambda X: pd.DataFrame(np.imag(X))),
+    (RECORDS, r"got records: give a data frame, such as pandas.DataFrame\(np.ravel\(X\)\)", pd.DataFrame),
+])  # fmt: skip
 @pytest.mark.parametrize(
     "kind",
     [NetworkPoissonRegressor, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (NetworkRegressor, NetworkClassifier))],

@@ -101,16 +101,13 @@ def test_the_optimum_is_cvxpys_or_better(loss, regularizer, scale):
             assert found <= best + allowed * abs(value(p, w, tau, w) - best), (tau, shape, dtype)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "scale", "tau", "regularizer"),
-    [
-        (np.float32, 1.0, 1e-6, consensus.Box(-1, 1)),
-        (np.float32, 1e3, 1.0, consensus.Box(-1, 1)),
-        (np.float64, 1e4, 1e-6, consensus.L2Ball(1.0)),
-        *[(np.float64, 1e3, 1e-6, consensus.Box(-1, 1))] * 20,
-        *[(np.float32, 1e3, 1e-6, r) for r in (consensus.L1(0.1), consensus.NonNegative(), consensus.SCAD(0.1))],
-    ],
-)
+@pytest.mark.parametrize(("dtype", "scale", "tau", "regularizer"), [
+    (np.float32, 1.0, 1e-6, consensus.Box(-1, 1)),
+    (np.float32, 1e3, 1.0, consensus.Box(-1, 1)),
+    (np.float64, 1e4, 1e-6, consensus.L2Ball(1.0)),
+    *[(np.float64, 1e3, 1e-6, consensus.Box(-1, 1))] * 20,
+    *[(np.float32, 1e3, 1e-6, r) for r in (consensus.L1(0.1), consensus.NonNegative(), consensus.SCAD(0.1))],
+])  # fmt: skip
 def test_a_run_over_one_agent_falls_to_the_least_squares(dtype, scale, tau, regularizer, request):
     """Ten samples of four numbers: the optimum is known to SciPy, and one undamped round finds it."""
     from scipy.optimize import lsq_linear

@@ -79,21 +79,11 @@ MISFITS = {
     "unknown kind": (squared(OwnL1(0.1)), PARTIAL, Exact(), TypeError, ["PartialLinearization", "OwnL1.quadratic"]),
     "no split": (squared(OwnL1(0.1)), Blocks(FULL, 2), Exact(), TypeError, ["Blocks(", "OwnL1.split"]),
     "too many blocks": (squared(), Blocks(FULL, 22), Exact(), ValueError, ["count", "21", "got 22"]),
-    "coupled blocks": (
-        squared(),
-        Blocks(PARTIAL, 2),
-        CVXPYSolver(lambda w: [cp.sum(w) == 1]),
-        ValueError,
-        ["constraints of CVXPYSolver", str(Blocks(PARTIAL, 2)), "unsplit"],
-    ),
-    "nonconvex constraint": (
-        squared(),
-        PARTIAL,
-        CVXPYSolver(lambda w: [w >= 0, cp.norm2(w) >= 1]),
-        ValueError,
-        ["constraint 1 is not convex"],
-    ),
-}
+    "coupled blocks": (squared(), Blocks(PARTIAL, 2), CVXPYSolver(lambda w: [cp.sum(w) == 1]), ValueError,
+     ["constraints of CVXPYSolver", str(Blocks(PARTIAL, 2)), "unsplit"]),
+    "nonconvex constraint": (squared(), PARTIAL, CVXPYSolver(lambda w: [w >= 0, cp.norm2(w) >= 1]), ValueError,
+     ["constraint 1 is not convex"]),
+}  # fmt: skip
 MISFITS |= {
     f"no tau with {r}": (squared(r), PartialLinearization(0.0), Exact(), ValueError, ["tau must be > 0", str(r)])
     for r in [L2(0.0), L1(0.1), ElasticNet(0.1, 0.1), Box(-1, 1), NonNegative(), L2Ball(1.0), GroupL1(0.1, [[0, 1]])]

@@ -88,24 +88,21 @@ def test_targets_may_lack_the_axis_of_a_single_output(loss):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-    ("loss", "outputs", "target", "value", "gradient", "curvature"),
-    [
-        (SquaredLoss(), [1e4], [0], 5e7, [1e4], [1]),
-        (SquaredLoss(), [-1e4], [0], 5e7, [-1e4], [1]),
-        (Huber(0.5), [1e4], [0], 4999.875, [0.5], [0]),
-        (Huber(0.5), [-1e4], [0], 4999.875, [-0.5], [0]),
-        (Huber(0.5), [0.5], [0], 0.125, [0.5], [1]),
-        (LogisticLoss(), [1e4], [0], 1e4, [1], [0]),
-        (LogisticLoss(), [1e4], [1], 0, [0], [0]),
-        (LogisticLoss(), [-1e4], [0], 0, [0], [0]),
-        (LogisticLoss(), [-1e4], [1], 1e4, [-1], [0]),
-        (CrossEntropy(), [1e4, -1e4], [0], 0, [0, 0], [[0, 0], [0, 0]]),
-        (CrossEntropy(), [1e4, -1e4], [1], 2e4, [1, -1], [[0, 0], [0, 0]]),
-        (CrossEntropy(), [1e4, 1e4], [0], np.log(2), [-0.5, 0.5], [[0.25, -0.25], [-0.25, 0.25]]),
-        (CrossEntropy(), [-1e4, -1e4], [1], np.log(2), [0.5, -0.5], [[0.25, -0.25], [-0.25, 0.25]]),
-    ],
-)
+@pytest.mark.parametrize(("loss", "outputs", "target", "value", "gradient", "curvature"), [
+    (SquaredLoss(), [1e4], [0], 5e7, [1e4], [1]),
+    (SquaredLoss(), [-1e4], [0], 5e7, [-1e4], [1]),
+    (Huber(0.5), [1e4], [0], 4999.875, [0.5], [0]),
+    (Huber(0.5), [-1e4], [0], 4999.875, [-0.5], [0]),
+    (Huber(0.5), [0.5], [0], 0.125, [0.5], [1]),
+    (LogisticLoss(), [1e4], [0], 1e4, [1], [0]),
+    (LogisticLoss(), [1e4], [1], 0, [0], [0]),
+    (LogisticLoss(), [-1e4], [0], 0, [0], [0]),
+    (LogisticLoss(), [-1e4], [1], 1e4, [-1], [0]),
+    (CrossEntropy(), [1e4, -1e4], [0], 0, [0, 0], [[0, 0], [0, 0]]),
+    (CrossEntropy(), [1e4, -1e4], [1], 2e4, [1, -1], [[0, 0], [0, 0]]),
+    (CrossEntropy(), [1e4, 1e4], [0], np.log(2), [-0.5, 0.5], [[0.25, -0.25], [-0.25, 0.25]]),
+    (CrossEntropy(), [-1e4, -1e4], [1], np.log(2), [0.5, -0.5], [[0.25, -0.25], [-0.25, 0.25]]),
+])  # fmt: skip
 def test_limits_at_huge_outputs_are_exact(loss, outputs, target, value, gradient, curvature, dtype):
     outputs, target = np.array([[outputs]], dtype), np.array([[target]], dtype)
     np.testing.assert_allclose(loss.value(outputs, target), [[value]], rtol=np.finfo(dtype).eps, atol=0)
@@ -154,28 +151,21 @@ def test_targets_that_would_broadcast_are_refused(loss):
         loss.expression(cp.Variable((4, 3)), np.zeros((1, 3)), np.ones(4))
 
 
-@pytest.mark.parametrize(
-    ("loss", "targets", "outputs", "words"),
-    [
-        (SquaredLoss(), np.zeros((5, 2)), 3, r"SquaredLoss needs a target for each of the model's 3 outputs; got .* 2 columns"),
-        (Huber(), np.zeros((5, 1)), 2, r"Huber needs a target for each of the model's 2 outputs; got .* 1 columns"),
-        (LogisticLoss(), np.zeros((5, 1)), 2, r"LogisticLoss needs a target for each of the model's 2 outputs"),
-        (LogisticLoss(), [[1.0], [-1.0]], 1, r"LogisticLoss takes targets in \{0, 1\}; got \[-1\. +1\.\].*\(y \+ 1\)"),
-        (LogisticLoss(), [[0.0], [0.5]], 1, r"LogisticLoss takes targets in \{0, 1\}; got \[0\. +0\.5\] .*classification=True"),
-        (LogisticLoss(), [[0.0], [0.5], [2]], 1, r"LogisticLoss takes targets in .*for several classes use CrossEntropy"),
-        (CrossEntropy(), np.zeros((5, 3)), 3, r"CrossEntropy takes one integer class per sample.*got 3 columns.*argmax"),
-        (CrossEntropy(), [[0], [3]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[0 3\] and 3 output"),
-        (
-            CrossEntropy(),
-            [[1], [2], [3]],
-            3,
-            r"got classes \[1 2 3\] and 3 output\(s\); .*unique\(y, return_inverse=True\)\[1\] numbers",
-        ),
-        (CrossEntropy(), [[-1], [1]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[-1 +1\]"),
-        (CrossEntropy(), [[0.0], [1.5]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[0\. +1\.5\]"),
-        (CrossEntropy(), np.zeros((5, 1)), 1, r"K >= 2 outputs; got classes \[0\.\] and 1 output"),
-    ],
-)
+@pytest.mark.parametrize(("loss", "targets", "outputs", "words"), [
+    (SquaredLoss(), np.zeros((5, 2)), 3, r"SquaredLoss needs a target for each of the model's 3 outputs; got .* 2 columns"),
+    (Huber(), np.zeros((5, 1)), 2, r"Huber needs a target for each of the model's 2 outputs; got .* 1 columns"),
+    (LogisticLoss(), np.zeros((5, 1)), 2, r"LogisticLoss needs a target for each of the model's 2 outputs"),
+    (LogisticLoss(), [[1.0], [-1.0]], 1, r"LogisticLoss takes targets in \{0, 1\}; got \[-1\. +1\.\].*\(y \+ 1\)"),
+    (LogisticLoss(), [[0.0], [0.5]], 1, r"LogisticLoss takes targets in \{0, 1\}; got \[0\. +0\.5\] .*classification=True"),
+    (LogisticLoss(), [[0.0], [0.5], [2]], 1, r"LogisticLoss takes targets in .*for several classes use CrossEntropy"),
+    (CrossEntropy(), np.zeros((5, 3)), 3, r"CrossEntropy takes one integer class per sample.*got 3 columns.*argmax"),
+    (CrossEntropy(), [[0], [3]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[0 3\] and 3 output"),
+    (CrossEntropy(), [[1], [2], [3]], 3,
+     r"got classes \[1 2 3\] and 3 output\(s\); .*unique\(y, return_inverse=True\)\[1\] numbers"),
+    (CrossEntropy(), [[-1], [1]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[-1 +1\]"),
+    (CrossEntropy(), [[0.0], [1.5]], 3, r"integer classes 0 \.\. K - 1 .*got classes \[0\. +1\.5\]"),
+    (CrossEntropy(), np.zeros((5, 1)), 1, r"K >= 2 outputs; got classes \[0\.\] and 1 output"),
+])  # fmt: skip
 def test_targets_outside_the_domain_of_a_loss_are_named(loss, targets, outputs, words):
     with pytest.raises(ValueError, match=words):
         loss.check(np.asarray(targets), outputs)

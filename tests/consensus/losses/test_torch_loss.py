@@ -92,18 +92,14 @@ def test_modules_and_processes_agree_but_for_rounding():
     np.testing.assert_allclose(*runs, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("solver", "who"),
-    [
-        (AdaptiveNEXT(), "AdaptiveNEXT"),
-        (NEXT(PartialLinearization(1.0), 0.5), "PartialLinearization"),
-        (NewtonTracking(), "NewtonTracking"),
-        (NetworkGIANT(0.1), "NetworkGIANT"),
-        (TreeNewton(), "TreeNewton"),
-        (DADMM(1.0), "PartialLinearization"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else None,
-)
+@pytest.mark.parametrize(("solver", "who"), [
+    (AdaptiveNEXT(), "AdaptiveNEXT"),
+    (NEXT(PartialLinearization(1.0), 0.5), "PartialLinearization"),
+    (NewtonTracking(), "NewtonTracking"),
+    (NetworkGIANT(0.1), "NetworkGIANT"),
+    (TreeNewton(), "TreeNewton"),
+    (DADMM(1.0), "PartialLinearization"),
+], ids=lambda value: value if isinstance(value, str) else None)  # fmt: skip
 def test_solvers_that_need_a_convex_loss_say_so_before_any_work(solver, who):
     loss, _, d = PAIRS["classes"]
     p = problem(loss, d)
@@ -276,40 +272,21 @@ class Centres(nn.Module):
         return (f - self.c.to(f.dtype)[d]).square().sum(1)
 
 
-@pytest.mark.parametrize(
-    ("make", "targets", "words"),
-    [
-        (lambda: TorchLoss(Noisy()), Y, "draws random numbers: .* what is random belongs into the module"),
-        (
-            lambda: TorchLoss(lambda f, d: (f - CENTRES).square().sum(1)),
-            Y,
-            r"has a gradient in a tensor \(3,\) of its own, which no",
-        ),
-        (
-            lambda: TorchLoss(Centres(), labels=True),
-            KINDS,
-            r"no parameters to train, .*; Centres has c: call requires_grad_\(False\)",
-        ),
-        (lambda: TorchLoss(half_squares, reduction="sum"), Y, "reduction is that of a loss over='batch'"),
-        (lambda: TorchLoss(half_squares, over="agents"), Y, "over must be"),
-        (lambda: TorchLoss(nn.MSELoss(reduction="none"), over="batch"), Y, "reduction='mean' or reduction='sum'; MSELoss"),
-        (
-            lambda: TorchLoss(lambda f, d: (f - d).square(), over="batch"),
-            Y,
-            r"it must return a number for a batch; got \(24, 3\)",
-        ),
-        (
-            lambda: TorchLoss(ranking, over="batch"),
-            Y[:, :1],
-            "on a batch that is given twice are 4, 4, 4 times .* a sum 2: give red",
-        ),
-        (
-            lambda: TorchLoss(lambda f, d: (f[::2] - f[1::2]).square().mean(), over="batch"),
-            Y,
-            "fails on a batch of 7 samples: Runtime",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("make", "targets", "words"), [
+    (lambda: TorchLoss(Noisy()), Y, "draws random numbers: .* what is random belongs into the module"),
+    (lambda: TorchLoss(lambda f, d: (f - CENTRES).square().sum(1)), Y,
+     r"has a gradient in a tensor \(3,\) of its own, which no"),
+    (lambda: TorchLoss(Centres(), labels=True), KINDS,
+     r"no parameters to train, .*; Centres has c: call requires_grad_\(False\)"),
+    (lambda: TorchLoss(half_squares, reduction="sum"), Y, "reduction is that of a loss over='batch'"),
+    (lambda: TorchLoss(half_squares, over="agents"), Y, "over must be"),
+    (lambda: TorchLoss(nn.MSELoss(reduction="none"), over="batch"), Y, "reduction='mean' or reduction='sum'; MSELoss"),
+    (lambda: TorchLoss(lambda f, d: (f - d).square(), over="batch"), Y, r"it must return a number for a batch; got \(24, 3\)"),
+    (lambda: TorchLoss(ranking, over="batch"), Y[:, :1],
+     "on a batch that is given twice are 4, 4, 4 times .* a sum 2: give red"),
+    (lambda: TorchLoss(lambda f, d: (f[::2] - f[1::2]).square().mean(), over="batch"), Y,
+     "fails on a batch of 7 samples: Runtime"),
+])  # fmt: skip
 def test_what_nobody_could_train_or_repeat_is_refused_with_the_shards(make, targets, words):
     with pytest.raises(ValueError, match=words):
         problem(make(), targets, consensus.MLP([4, 5, 1 if np.shape(targets)[1:] == (1,) else 3]))

@@ -174,24 +174,21 @@ def test_the_clock_excludes_callbacks_and_metrics(monkeypatch):
     assert not result.history["seconds"].any()
 
 
-@pytest.mark.parametrize(
-    ("option", "odd", "error", "message"),
-    [
-        *[
-            ("callbacks", odd, TypeError, r"callbacks must be a list of functions f\(info\), such as \[print\]; got ")
-            for odd in (print, None, "print", {print}, [3], [print, "x"], iter([print]), [DGD])
-        ],
-        *[
-            ("metrics", odd, TypeError, r"metrics must be a mapping of names to functions f\(mean\), such as .*; got ")
-            for odd in (print, [print], "x", {3: print}, {"": print}, {"x": 3}, {"x": DGD})
-        ],
-        *[
-            ("seconds", odd, ValueError, "seconds must be a finite number > 0; got ")
-            for odd in (0, -1.0, np.inf, np.nan, "1", True, [1.0])
-        ],
-        *[("exchanges", odd, ValueError, "exchanges must be a whole number >= 1; got ") for odd in (0, -3, 2.5, True)],
+@pytest.mark.parametrize(("option", "odd", "error", "message"), [
+    *[
+        ("callbacks", odd, TypeError, r"callbacks must be a list of functions f\(info\), such as \[print\]; got ")
+        for odd in (print, None, "print", {print}, [3], [print, "x"], iter([print]), [DGD])
     ],
-)
+    *[
+        ("metrics", odd, TypeError, r"metrics must be a mapping of names to functions f\(mean\), such as .*; got ")
+        for odd in (print, [print], "x", {3: print}, {"": print}, {"x": 3}, {"x": DGD})
+    ],
+    *[
+        ("seconds", odd, ValueError, "seconds must be a finite number > 0; got ")
+        for odd in (0, -1.0, np.inf, np.nan, "1", True, [1.0])
+    ],
+    *[("exchanges", odd, ValueError, "exchanges must be a whole number >= 1; got ") for odd in (0, -3, 2.5, True)],
+])  # fmt: skip
 def test_bad_options_are_rejected(option, odd, error, message):
     with pytest.raises(error, match=f"^{message}"):
         run(**{option: odd})

@@ -125,24 +125,21 @@ def test_systems_with_a_server_stop_and_keep_too():
     assert result.best.value == result.history["objective"].min()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"stop": "test_error"}, r"stop must be a column of the history, one of <=, >=, < and >, and a number, as 'test_error"),
-        ({"stop": "test_error <= __import__('os')"}, r"where __import__\('os'\) is no finite number"),
-        ({"stop": "test_error <= nan"}, "where nan is no finite number"),
-        ({"stop": "test_error == 3"}, "stop must be a column"),
-        ({"stop": "1 < test_error < 2"}, "stop must be a column"),
-        ({"stop": "a.b < 2"}, "stop must be a column"),
-        ({"stop": 3}, "stop must be a column .* got 3"),
-        ({"stop": "accuracy > 0.9"}, r"stop must have a column of the history, round, objective, .*; got 'accuracy'"),
-        ({"stop": "test_error < 1", "test": None}, r"got 'test_error'; a test error needs test=\(X, y\)"),
-        ({"keep": "accuracy"}, r"keep must have a column of the history, round, .*; got 'accuracy'"),
-        ({"keep": ""}, r"keep must have a column of the history, .*; got ''"),
-        ({"keep": ["objective"]}, r"keep must have a column of the history, .*; got \['objective'\]"),
-        ({"keep": "agent_objective", "agent_objectives": True}, r"keep must have a column"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), [
+    ({"stop": "test_error"}, r"stop must be a column of the history, one of <=, >=, < and >, and a number, as 'test_error"),
+    ({"stop": "test_error <= __import__('os')"}, r"where __import__\('os'\) is no finite number"),
+    ({"stop": "test_error <= nan"}, "where nan is no finite number"),
+    ({"stop": "test_error == 3"}, "stop must be a column"),
+    ({"stop": "1 < test_error < 2"}, "stop must be a column"),
+    ({"stop": "a.b < 2"}, "stop must be a column"),
+    ({"stop": 3}, "stop must be a column .* got 3"),
+    ({"stop": "accuracy > 0.9"}, r"stop must have a column of the history, round, objective, .*; got 'accuracy'"),
+    ({"stop": "test_error < 1", "test": None}, r"got 'test_error'; a test error needs test=\(X, y\)"),
+    ({"keep": "accuracy"}, r"keep must have a column of the history, round, .*; got 'accuracy'"),
+    ({"keep": ""}, r"keep must have a column of the history, .*; got ''"),
+    ({"keep": ["objective"]}, r"keep must have a column of the history, .*; got \['objective'\]"),
+    ({"keep": "agent_objective", "agent_objectives": True}, r"keep must have a column"),
+])  # fmt: skip
 def test_wrong_rules_and_columns_are_named_before_any_work(options, words):
     p = problem()
     with pytest.raises(ValueError, match=words):

@@ -36,16 +36,13 @@ def test_due_rounds():
     assert not Due(rounds=10).saved(10)
 
 
-@pytest.mark.parametrize(
-    ("bounds", "reason"),
-    [
-        ({}, None),
-        ({"tolerance": 1e-3, "exchanges": 15, "seconds": 3.5}, None),
-        ({"tolerance": 2e-3, "exchanges": 14}, "stationarity and disagreement at most 0.002 at round 7"),
-        ({"exchanges": 14, "seconds": 3.0}, "14 exchanges done at round 7"),
-        ({"seconds": 3.0}, "time budget of 3 s used up at round 7"),
-    ],
-)
+@pytest.mark.parametrize(("bounds", "reason"), [
+    ({}, None),
+    ({"tolerance": 1e-3, "exchanges": 15, "seconds": 3.5}, None),
+    ({"tolerance": 2e-3, "exchanges": 14}, "stationarity and disagreement at most 0.002 at round 7"),
+    ({"exchanges": 14, "seconds": 3.0}, "14 exchanges done at round 7"),
+    ({"seconds": 3.0}, "time budget of 3 s used up at round 7"),
+])  # fmt: skip
 def test_the_first_bound_that_is_reached_is_the_reason(bounds, reason):
     row = {"round": 7, "stationarity": 1e-3, "disagreement": 2e-3, "exchanges": 14, "seconds": 3.0}
     assert Stopper(**bounds).reason(row) == reason

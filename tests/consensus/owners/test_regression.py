@@ -177,14 +177,11 @@ def test_counts_that_vary_no_more_than_poisson_have_no_alpha():
         fit(agreed_of(named, "falls"), "negative binomial")
 
 
-@pytest.mark.parametrize(
-    ("missing", "note"),
-    [
-        ("mean", r"missing cells are means over all owners, in 100 rows 2 of 'age', 3 of 'ward': standard errors take them as"),
-        ("indicator", "in 100 rows 2 of 'age', 3 of 'ward'"),
-        ("drop", "complete cases: rows with missing cells were left out"),
-    ],
-)
+@pytest.mark.parametrize(("missing", "note"), [
+    ("mean", r"missing cells are means over all owners, in 100 rows 2 of 'age', 3 of 'ward': standard errors take them as"),
+    ("indicator", "in 100 rows 2 of 'age', 3 of 'ward'"),
+    ("drop", "complete cases: rows with missing cells were left out"),
+])  # fmt: skip
 def test_missing_cells_are_in_the_output(missing, note):
     found = small(
         ward=lambda rng, frame: rng.choice(["A", "B"], len(frame)), days=lambda rng, frame: rng.normal(size=len(frame))
@@ -325,20 +322,17 @@ def test_a_wrong_target_is_told_its_owner_alone():
     assert "got" not in own, "others may read what a rank prints"
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"family": "probit"}, "family must be"),
-        ({"family": np.zeros(0)}, "family must be"),
-        ({"family": "negative binomial"}, "owner 0: family 'negative binomial' takes counts 0, 1, 2"),
-        ({"family": losses.PoissonLoss(offset=True)}, "name the column, offset="),
-        ({"kind": "HC3"}, "kind must be"),
-        ({"offset": "dosis"}, "offset must be one of the columns of numbers"),
-        ({"network": topologies.ring(3)}, "the network has 3 agents, and there are 2 owners"),
-        ({"grid": [1.0, 2.0]}, "grid is that of times of a Cox model"),
-        ({"secure": 40}, "secure must be True, False or a SecureSums"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"family": "probit"}, "family must be"),
+    ({"family": np.zeros(0)}, "family must be"),
+    ({"family": "negative binomial"}, "owner 0: family 'negative binomial' takes counts 0, 1, 2"),
+    ({"family": losses.PoissonLoss(offset=True)}, "name the column, offset="),
+    ({"kind": "HC3"}, "kind must be"),
+    ({"offset": "dosis"}, "offset must be one of the columns of numbers"),
+    ({"network": topologies.ring(3)}, "the network has 3 agents, and there are 2 owners"),
+    ({"grid": [1.0, 2.0]}, "grid is that of times of a Cox model"),
+    ({"secure": 40}, "secure must be True, False or a SecureSums"),
+])  # fmt: skip
 def test_refusals(settings, message):
     agreed = agreed_of(small(days=lambda rng, frame: rng.normal(size=len(frame))), "days")
     with pytest.raises((ValueError, TypeError), match=message):

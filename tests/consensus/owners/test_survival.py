@@ -303,14 +303,11 @@ def test_a_problem_takes_the_loss():
     np.testing.assert_allclose(result.mean, wanted.coefficients, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("column", "values", "message"),
-    [
-        ("died", 0, "a Cox model needs events; the second column of the target is 0 in all rows of all owners"),
-        ("died", 2, "owner 0: survival needs times of at least 0, and events that are 0 or 1"),
-        ("time", -1.0, "owner 0: survival needs times of at least 0"),
-    ],
-)
+@pytest.mark.parametrize(("column", "values", "message"), [
+    ("died", 0, "a Cox model needs events; the second column of the target is 0 in all rows of all owners"),
+    ("died", 2, "owner 0: survival needs times of at least 0, and events that are 0 or 1"),
+    ("time", -1.0, "owner 0: survival needs times of at least 0"),
+])  # fmt: skip
 def test_wrong_targets(column, values, message):
     found = [table[["age", "time", "died"]].assign(**{column: values}) for table in FOUND]
     with pytest.raises(ValueError, match=message):

@@ -25,25 +25,22 @@ def folder(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
-        ('lost = "wait"', 'lost = "stay"', 'lost in run.toml must be "wait" or "leave"'),
-        ('lost = "wait"', 'lost = "leave"\ngrace = 0', "grace in run.toml must be .*; got 0"),
-        ('lost = "wait"', 'lost = "wait"\ngrace = 5', 'grace in run.toml goes with lost = "leave"'),
-        ("[peers]", "[others]", r"must have the tables \[peers\] and \[network\]"),
-        ("oslo.pem", "nobody.pem", "its owner makes it by consensus-opt keys oslo"),
-        ("oslo.pem", "mallory.pem", "is that of mallory; ask oslo for its own"),
-        ("oslo.pem", "oslo.key", "is no certificate in PEM"),
-        ("oslo = {", "os_lo = {", "must be a name of at most 63 letters"),
-        ("oslo = {", "oslo = {agents = 2, ", "agents of oslo in run.toml must be 1"),
-        ("oslo = {", "oslo = {adress = 2, ", "no 'adress'"),
-        ("127.0.0.1:", "127.0.0.1;", 'must be "host:port"'),
-        ('["oslo", "rome"]', '["oslo", "paris"]', "'paris' is none of the peers"),
-        ('["oslo", "rome"]', '["oslo", "oslo"]', "an edge to itself"),
-        ('["oslo", "rome"], ["rome", "vienna"]', '["vienna", "bergen"]', "falls into oslo, vienna, bergen; rome: add an edge"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "why"), [
+    ('lost = "wait"', 'lost = "stay"', 'lost in run.toml must be "wait" or "leave"'),
+    ('lost = "wait"', 'lost = "leave"\ngrace = 0', "grace in run.toml must be .*; got 0"),
+    ('lost = "wait"', 'lost = "wait"\ngrace = 5', 'grace in run.toml goes with lost = "leave"'),
+    ("[peers]", "[others]", r"must have the tables \[peers\] and \[network\]"),
+    ("oslo.pem", "nobody.pem", "its owner makes it by consensus-opt keys oslo"),
+    ("oslo.pem", "mallory.pem", "is that of mallory; ask oslo for its own"),
+    ("oslo.pem", "oslo.key", "is no certificate in PEM"),
+    ("oslo = {", "os_lo = {", "must be a name of at most 63 letters"),
+    ("oslo = {", "oslo = {agents = 2, ", "agents of oslo in run.toml must be 1"),
+    ("oslo = {", "oslo = {adress = 2, ", "no 'adress'"),
+    ("127.0.0.1:", "127.0.0.1;", 'must be "host:port"'),
+    ('["oslo", "rome"]', '["oslo", "paris"]', "'paris' is none of the peers"),
+    ('["oslo", "rome"]', '["oslo", "oslo"]', "an edge to itself"),
+    ('["oslo", "rome"], ["rome", "vienna"]', '["vienna", "bergen"]', "falls into oslo, vienna, bergen; rome: add an edge"),
+])  # fmt: skip
 def test_files_refused(folder, old, new, why):
     text = (folder / "run.toml").read_text()
     assert old in text

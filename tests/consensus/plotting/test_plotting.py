@@ -318,15 +318,11 @@ def test_frames_show_the_edges_of_their_rounds(frames):
     assert min(counts[0], counts[2]) > 1.1 * max(counts[1], counts[3]) > 0
 
 
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        topologies.Mobile(5, 0.5, 0.1, seed=0),
-        topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 0)]), weights=topologies.push),
-        topologies.Static(topologies.ring(60)),
-    ],
-    ids=["moving", "directed", "without names"],
-)
+@pytest.mark.parametrize("schedule", [
+    topologies.Mobile(5, 0.5, 0.1, seed=0),
+    topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 0)]), weights=topologies.push),
+    topologies.Static(topologies.ring(60)),
+], ids=["moving", "directed", "without names"])  # fmt: skip
 def test_kinds_of_networks_are_animated(frames, schedule):
     pictures = frames(schedule, 3)
     assert len(pictures) == 3

@@ -101,16 +101,13 @@ def test_a_grid_does_not_change_where_a_run_goes():
     assert np.allclose(ends, ends[0], rtol=0.02), ends
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"grid": 0.0}, "grid must be"),
-        ({"grid": 0.3}, r"noise must be a whole multiple of grid, .* got 1 and 0.3: give for example grid=0.3333333333333333"),
-        ({"grid": 3.0}, r"got 1 and 3: give for example grid=1.0"),
-        ({"grid": 1e-12}, r"from 1 to 16,777,216 times; got 1 and 1e-12: give for example grid=5.960464477539063e-08"),
-        ({"grid": 0.5, "correlated": 2.0}, "grid is for independent noise, .* give correlated=0.0, or grid=None"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"grid": 0.0}, "grid must be"),
+    ({"grid": 0.3}, r"noise must be a whole multiple of grid, .* got 1 and 0.3: give for example grid=0.3333333333333333"),
+    ({"grid": 3.0}, r"got 1 and 3: give for example grid=1.0"),
+    ({"grid": 1e-12}, r"from 1 to 16,777,216 times; got 1 and 1e-12: give for example grid=5.960464477539063e-08"),
+    ({"grid": 0.5, "correlated": 2.0}, "grid is for independent noise, .* give correlated=0.0, or grid=None"),
+])  # fmt: skip
 def test_grids_without_a_theorem_are_refused(settings, message):
     with pytest.raises(ValueError, match=message) as caught:
         Private(DGD(0.1), 1.0, 1.0, **settings)

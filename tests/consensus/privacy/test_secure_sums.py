@@ -174,13 +174,10 @@ def test_bytes_are_those_that_are_sent():
 # What is refused, and who drops out
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (np.nan, "agent 4 has a number for a secure sum that is NaN or infinite"),
-        (2.0**21, "agent 4 has a number that is too large for a secure sum of 6 agents: give SecureSums fewer bits than 40"),
-    ],
-)
+@pytest.mark.parametrize(("value", "words"), [
+    (np.nan, "agent 4 has a number for a secure sum that is NaN or infinite"),
+    (2.0**21, "agent 4 has a number that is too large for a secure sum of 6 agents: give SecureSums fewer bits than 40"),
+])  # fmt: skip
 def test_a_number_that_does_not_fit_names_its_agent(value, words):
     rows = np.zeros((AGENTS, 3))
     rows[4, 1] = value

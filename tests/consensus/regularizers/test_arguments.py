@@ -92,16 +92,12 @@ def test_groups_of_something_else():
         GroupL1.of_inputs(1.0, Odd())
 
 
-@pytest.mark.parametrize(
-    ("r", "match"),
-    [
-        (GroupL1(1, [[0, 9]]), "points of .* must have at least 10 coordinates"),
-        (GroupL1(1, [[0]], parameters=9), "points of .* must have 9 coordinates"),
-        (Box(np.zeros(9), 1), "points of .* must have 9 coordinates"),
-        (WeightedElasticNet(np.ones(9), np.ones(9)), "must have the 9 coordinates of WeightedElasticNet"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("r", "match"), [
+    (GroupL1(1, [[0, 9]]), "points of .* must have at least 10 coordinates"),
+    (GroupL1(1, [[0]], parameters=9), "points of .* must have 9 coordinates"),
+    (Box(np.zeros(9), 1), "points of .* must have 9 coordinates"),
+    (WeightedElasticNet(np.ones(9), np.ones(9)), "must have the 9 coordinates of WeightedElasticNet"),
+], ids=repr)  # fmt: skip
 def test_points_of_another_length(r, match):
     v, calls = np.ones((5, P)), [r.value, lambda v: r.prox(v, 1.0)]
     calls += [] if "the" in match else [lambda v: r.prox_jvp(v, 1.0, v), lambda v: r.active(v, 1.0)]

@@ -83,14 +83,11 @@ def test_results_and_counts_are_those_of_all_agents_together(method, monkeypatch
     check_equal(apart, solved(problem_of(LARGE), method))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"loss": consensus.SquaredLoss()},
-        {"loss": consensus.Huber(0.5), "dtype": np.float32, "features": 2 * LARGE},
-        {"regularizer": consensus.L2(np.linspace(0.1, 1, LARGE + 1))},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {"loss": consensus.SquaredLoss()},
+    {"loss": consensus.Huber(0.5), "dtype": np.float32, "features": 2 * LARGE},
+    {"regularizer": consensus.L2(np.linspace(0.1, 1, LARGE + 1))},
+])  # fmt: skip
 def test_other_costs_too(options, monkeypatch):
     given = {"features": LARGE} | options
     apart = solved(problem_of(**given), solvers.KGT(0.01))

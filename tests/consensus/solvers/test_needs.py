@@ -94,16 +94,13 @@ class Bare:
         return v
 
 
-@pytest.mark.parametrize(
-    ("needs", "regularizer", "error", "match"),
-    [
-        ({"regularizer": "smooth"}, Bare(), ValueError, "Averaging needs a smooth regularizer, and .*Bare"),
-        ({"regularizer": "none"}, L2, ValueError, r"takes no regularizer, and the problem has L2\(weight=0\.1\)"),
-        ({"regularizer": "none"}, Bare(), ValueError, "takes no regularizer"),
-        ({"regularizer": "prox_jvp"}, Bare(), TypeError, r"Averaging needs Bare\.prox_jvp, which is missing"),
-        ({"loss": ("curvature_root", "magic")}, L2, TypeError, r"Averaging needs SquaredLoss\.magic, which is missing"),
-    ],
-)
+@pytest.mark.parametrize(("needs", "regularizer", "error", "match"), [
+    ({"regularizer": "smooth"}, Bare(), ValueError, "Averaging needs a smooth regularizer, and .*Bare"),
+    ({"regularizer": "none"}, L2, ValueError, r"takes no regularizer, and the problem has L2\(weight=0\.1\)"),
+    ({"regularizer": "none"}, Bare(), ValueError, "takes no regularizer"),
+    ({"regularizer": "prox_jvp"}, Bare(), TypeError, r"Averaging needs Bare\.prox_jvp, which is missing"),
+    ({"loss": ("curvature_root", "magic")}, L2, TypeError, r"Averaging needs SquaredLoss\.magic, which is missing"),
+])  # fmt: skip
 def test_what_a_method_cannot_run_on_is_refused(needs, regularizer, error, match):
     p = problem("squared", regularizer)
     assert fits(averaging(), p)
@@ -111,14 +108,11 @@ def test_what_a_method_cannot_run_on_is_refused(needs, regularizer, error, match
         check_needs(averaging(**needs), p, STATIC)
 
 
-@pytest.mark.parametrize(
-    ("needs", "regularizer", "model", "schedule", "match"),
-    [
-        ({"convex": True}, L2, consensus.MLP([4, 3, 1]), STATIC, "theory needs convex costs, and a loss of MLP"),
-        ({"convex": True}, consensus.SCAD(0.1), None, STATIC, "theory needs a convex regularizer, and SCAD"),
-        ({"static": True}, L2, None, SCHEDULES["random"], "condition 'static'.*one matrix for all rounds"),
-    ],
-)
+@pytest.mark.parametrize(("needs", "regularizer", "model", "schedule", "match"), [
+    ({"convex": True}, L2, consensus.MLP([4, 3, 1]), STATIC, "theory needs convex costs, and a loss of MLP"),
+    ({"convex": True}, consensus.SCAD(0.1), None, STATIC, "theory needs a convex regularizer, and SCAD"),
+    ({"static": True}, L2, None, SCHEDULES["random"], "condition 'static'.*one matrix for all rounds"),
+])  # fmt: skip
 def test_what_only_a_theory_asks_for_is_warned_of_where_solve_was_called(needs, regularizer, model, schedule, match):
     p = problem("squared", regularizer, model)
     assert fits(averaging(), p, schedule)
@@ -134,15 +128,12 @@ def test_what_fits_is_neither_refused_nor_warned_of():
         assert fits(averaging(regularizer="none"), problem("squared", r))
 
 
-@pytest.mark.parametrize(
-    ("weights", "fitting"),
-    [
-        (topologies.metropolis, {"symmetric", "doubly stochastic", "column stochastic", "row stochastic"}),
-        (topologies.sinkhorn, {"doubly stochastic", "column stochastic", "row stochastic"}),
-        (topologies.push, {"column stochastic"}),
-        (topologies.pull, {"row stochastic"}),
-    ],
-)
+@pytest.mark.parametrize(("weights", "fitting"), [
+    (topologies.metropolis, {"symmetric", "doubly stochastic", "column stochastic", "row stochastic"}),
+    (topologies.sinkhorn, {"doubly stochastic", "column stochastic", "row stochastic"}),
+    (topologies.push, {"column stochastic"}),
+    (topologies.pull, {"row stochastic"}),
+])  # fmt: skip
 def test_matrices_of_every_kind(weights, fitting):
     schedule = topologies.Static(GRAPH if weights is topologies.metropolis else CIRCLE, weights=weights)
     for mixing in ("symmetric", "doubly stochastic", "column stochastic", "row stochastic"):

@@ -68,16 +68,12 @@ def test_push_pull_is_its_recursion():
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("schedule", ["static", "random"])
-@pytest.mark.parametrize(
-    ("solver", "rounds"),
-    [
-        (NEXT(PartialLinearization(0.5), 0.1), 1500),
-        (NEXT(FULL, 0.2), 3000),
-        (GradientTracking(Constant(0.05)), 2500),
-        (GradientTracking(Constant(0.03), order="cta"), 4000),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("solver", "rounds"), [
+    (NEXT(PartialLinearization(0.5), 0.1), 1500),
+    (NEXT(FULL, 0.2), 3000),
+    (GradientTracking(Constant(0.05)), 2500),
+    (GradientTracking(Constant(0.03), order="cta"), 4000),
+], ids=str)  # fmt: skip
 def test_convex_problems_reach_the_optimum(solver, rounds, schedule, loss):
     p = problem(loss, L2)
     result = consensus.solve(p, SCHEDULES[schedule], solver, rounds=rounds, record_every=rounds)

@@ -174,16 +174,13 @@ def test_steps_below_two_over_the_lipschitz_constant_are_stable_on_every_network
         assert end < 1e-6 if rounds == 3000 else end > 10
 
 
-@pytest.mark.parametrize(
-    ("solver", "network"),
-    [
-        (CTA, "static"),
-        (GradientTracking(), "static"),
-        pytest.param(GradientTracking(), "random", marks=pytest.mark.slow),
-        (AccGT(), "random"),
-        (solvers.ProxGT(), "random"),
-    ],
-)
+@pytest.mark.parametrize(("solver", "network"), [
+    (CTA, "static"),
+    (GradientTracking(), "static"),
+    pytest.param(GradientTracking(), "random", marks=pytest.mark.slow),
+    (AccGT(), "random"),
+    (solvers.ProxGT(), "random"),
+])  # fmt: skip
 def test_on_changing_networks_too_the_default_step_finds_the_optimum(solver, network):
     result = consensus.solve(P, SCHEDULES[network], solver, rounds=20_000, record_every=100, tolerance=1e-11)
     np.testing.assert_allclose(result.w, np.tile(smooth_optimum(P), (AGENTS, 1)), rtol=0, atol=1e-9)

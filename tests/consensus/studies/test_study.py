@@ -148,40 +148,34 @@ def test_grids_grow_in_the_axis_own_ratio_up_to_what_a_solver_takes():
     assert words.beside((0.1, "atc"), words.points()) == [(0.05, "atc"), (0.2, "atc")]
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda grid: grid.solver((0.1, 3)), "point must be a tuple of a value for each of step_size"),
-        (lambda grid: grid.shown(0.1), "point must be a tuple of a value for each of step_size"),
-        (lambda grid: grid.beside((0.2,), [(0.1,)]), r"tried must be a list of points with \(0.2,\) among them"),
-        (lambda grid: grid.beside((0.1,), [(0.1,), ("a",)]), "tried must have positive numbers for step_size"),
-        (lambda grid: grid.beside((0.1,), [(0.1,), 3]), "tried must be a tuple of a value for each of step_size"),
-    ],
-)
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda grid: grid.solver((0.1, 3)), "point must be a tuple of a value for each of step_size"),
+    (lambda grid: grid.shown(0.1), "point must be a tuple of a value for each of step_size"),
+    (lambda grid: grid.beside((0.2,), [(0.1,)]), r"tried must be a list of points with \(0.2,\) among them"),
+    (lambda grid: grid.beside((0.1,), [(0.1,), ("a",)]), "tried must have positive numbers for step_size"),
+    (lambda grid: grid.beside((0.1,), [(0.1,), 3]), "tried must be a tuple of a value for each of step_size"),
+])  # fmt: skip
 def test_points_that_are_none_are_named(call, text):
     with pytest.raises(ValueError, match=text):
         call(Grid(DGD, step_size=[0.1]))
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "text"),
-    [
-        ({"seeds": [0, 1, 1]}, ValueError, r"seeds must differ.*\[1\]"),
-        ({"seeds": [0, 1000]}, ValueError, r"tuning_seeds must be other ones.*\[1000\]"),
-        ({"measure": "exchanges until 1%"}, ValueError, "measure must be"),
-        ({"measure": "exchanges to objective 0%"}, ValueError, "between 0% and 100%"),
-        ({"measure": "hours to objective 1%"}, ValueError, "needs the column 'hours', which runs of 'EXTRA'"),
-        ({"solvers": {"x": 3}}, TypeError, r"solvers\['x'\] must be"),
-        ({"solvers": {"x": Grid(DGD, step_size=[0.1], bach=[3, 4])}}, TypeError, r"solvers\['x'\] cannot be made of step_size"),
-        ({"solvers": {"x": DGD(0.1, batch=3)}}, (TypeError, ValueError), "solver 'x' does not fit case"),
-        ({"over": {"graph": "ring"}}, ValueError, r"over\['graph'\] must be a list"),
-        ({"over": {"size": [3]}}, TypeError, "case must take a seed and size"),
-        ({"over": {"graph": ["rong"]}}, CaseError, r"case\(seed=0, graph='rong'\) raised AttributeError"),
-        ({"case": lambda seed: 3}, CaseError, r"<lambda>\(seed=0\) must return a problem, a network"),
-        ({"case": lambda seed: (*case(seed), {"rounds": 3})}, CaseError, "option 'rounds', which is set by the study"),
-        ({"reference": lambda problem: 0.0, "measure": "objective after 3 rounds"}, ValueError, "reference is for"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "error", "text"), [
+    ({"seeds": [0, 1, 1]}, ValueError, r"seeds must differ.*\[1\]"),
+    ({"seeds": [0, 1000]}, ValueError, r"tuning_seeds must be other ones.*\[1000\]"),
+    ({"measure": "exchanges until 1%"}, ValueError, "measure must be"),
+    ({"measure": "exchanges to objective 0%"}, ValueError, "between 0% and 100%"),
+    ({"measure": "hours to objective 1%"}, ValueError, "needs the column 'hours', which runs of 'EXTRA'"),
+    ({"solvers": {"x": 3}}, TypeError, r"solvers\['x'\] must be"),
+    ({"solvers": {"x": Grid(DGD, step_size=[0.1], bach=[3, 4])}}, TypeError, r"solvers\['x'\] cannot be made of step_size"),
+    ({"solvers": {"x": DGD(0.1, batch=3)}}, (TypeError, ValueError), "solver 'x' does not fit case"),
+    ({"over": {"graph": "ring"}}, ValueError, r"over\['graph'\] must be a list"),
+    ({"over": {"size": [3]}}, TypeError, "case must take a seed and size"),
+    ({"over": {"graph": ["rong"]}}, CaseError, r"case\(seed=0, graph='rong'\) raised AttributeError"),
+    ({"case": lambda seed: 3}, CaseError, r"<lambda>\(seed=0\) must return a problem, a network"),
+    ({"case": lambda seed: (*case(seed), {"rounds": 3})}, CaseError, "option 'rounds', which is set by the study"),
+    ({"reference": lambda problem: 0.0, "measure": "objective after 3 rounds"}, ValueError, "reference is for"),
+])  # fmt: skip
 def test_bad_input_is_named_before_any_work(tmp_path, changed, error, text):
     with pytest.raises(error, match=text):
         study(tmp_path / "new", **changed).run(progress=False)

@@ -58,51 +58,32 @@ def changed(base=Same, **methods):
 
 WRONG = {
     "start of another shape": ({"init": lambda self, rng: np.zeros(5)}, r"Mine\.init must return shape \(6,\)"),
-    "start of another seed": (
-        {"init": lambda self, rng: np.random.default_rng().standard_normal(6)},
-        r"Mine\.init must draw from the generator",
-    ),
+    "start of another seed": ({"init": lambda self, rng: np.random.default_rng().standard_normal(6)},
+     r"Mine\.init must draw from the generator"),
     "a list": ({"init": lambda self, rng: [0.0] * 6}, r"Mine\.init must return a NumPy array of floats \(6,\)"),
-    "outputs of another shape": (
-        {"predict": lambda self, w, x: Same.predict(self, w, x)[..., :1]},
-        r"Mine\.predict must return shape \(3, 5, 2\); got \(3, 5, 1\)",
-    ),
-    "outputs of another dtype": (
-        {"predict": lambda self, w, x: Same.predict(self, w, x).astype(np.float32)},
-        r"Mine\.predict must return dtype float64, that of its arguments; got float32",
-    ),
-    "not a number": (
-        {"predict": lambda self, w, x: Same.predict(self, w, x) * np.nan},
-        r"Mine\.predict must return finite numbers",
-    ),
-    "failure": (
-        {"vjp": lambda self, w, x, u: u[99]},
-        r"Mine\.vjp failed with arrays of shapes \(3, 6\), \(3, 5, 3\), \(3, 5, 2\): IndexError",
-    ),
-    "slope": (
-        {"jvp": lambda self, w, x, v: 1.001 * Same.jvp(self, w, x, v)},
-        r"Mine: jvp and differences of predict disagree: J v must be the slope of f",
-    ),
-    "adjoint": (
-        {"vjp": lambda self, w, x, u: 1.001 * Same.vjp(self, w, x, u)},
-        r"Mine: vjp and jvp disagree: u \. J v must equal J' u \. v",
-    ),
-    "agents mixed": (
-        {
-            "predict": lambda self, w, x: Same.predict(self, w, x) + w.mean(),
-            "jvp": lambda self, w, x, v: Same.jvp(self, w, x, v) + v.mean(),
-            "vjp": lambda self, w, x, u: Same.vjp(self, w, x, u) + u.sum() / w.size,
-        },
-        r"Mine: predict of an agent alone and among others disagree: an agent's numbers must not depend on the others'",
-    ),
-    "argument changed": (
-        {"jvp": lambda self, w, x, v: Same.jvp(self, w, x, np.multiply(v, 2, out=v)) / 2},
-        r"Mine\.jvp must leave its arguments as they are; it changed one of shape \(3, 6\)",
-    ),
+    "outputs of another shape": ({"predict": lambda self, w, x: Same.predict(self, w, x)[..., :1]},
+     r"Mine\.predict must return shape \(3, 5, 2\); got \(3, 5, 1\)"),
+    "outputs of another dtype": ({"predict": lambda self, w, x: Same.predict(self, w, x).astype(np.float32)},
+     r"Mine\.predict must return dtype float64, that of its arguments; got float32"),
+    "not a number": ({"predict": lambda self, w, x: Same.predict(self, w, x) * np.nan},
+     r"Mine\.predict must return finite numbers"),
+    "failure": ({"vjp": lambda self, w, x, u: u[99]},
+     r"Mine\.vjp failed with arrays of shapes \(3, 6\), \(3, 5, 3\), \(3, 5, 2\): IndexError"),
+    "slope": ({"jvp": lambda self, w, x, v: 1.001 * Same.jvp(self, w, x, v)},
+     r"Mine: jvp and differences of predict disagree: J v must be the slope of f"),
+    "adjoint": ({"vjp": lambda self, w, x, u: 1.001 * Same.vjp(self, w, x, u)},
+     r"Mine: vjp and jvp disagree: u \. J v must equal J' u \. v"),
+    "agents mixed": ({
+         "predict": lambda self, w, x: Same.predict(self, w, x) + w.mean(),
+         "jvp": lambda self, w, x, v: Same.jvp(self, w, x, v) + v.mean(),
+         "vjp": lambda self, w, x, u: Same.vjp(self, w, x, u) + u.sum() / w.size,
+     }, r"Mine: predict of an agent alone and among others disagree: an agent's numbers must not depend on the others'"),
+    "argument changed": ({"jvp": lambda self, w, x, v: Same.jvp(self, w, x, np.multiply(v, 2, out=v)) / 2},
+     r"Mine\.jvp must leave its arguments as they are; it changed one of shape \(3, 6\)"),
     "jacobian": ({"jacobian": lambda self, w, x: Same.jacobian(self, w, x)[:, ::-1]}, r"Mine: jacobian and jvp disagree"),
     "gram": ({"gram": lambda self, w, x: 2 * Same.gram(self, w, x)}, r"Mine: gram and jvp of vjp disagree"),
     "linearize": ({"linearize": lambda self, w, x: None}, r"Mine\.linearize must return \(outputs, linearization\)"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -139,15 +120,12 @@ class Lines:
         return (weights.reshape(len(weights), -1, 1) * jacobian**power).sum(axis=1)
 
 
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        ("out", r"Mine: linearize and vjp with out disagree"),
-        ("columns", r"jacobian\(columns\) must return shape \(3, 10, 3\); got \(3, 10, 6\)"),
-        ("diagonal", r"Mine: diagonal and jvp disagree"),
-        (None, None),
-    ],
-)
+@pytest.mark.parametrize(("fault", "words"), [
+    ("out", r"Mine: linearize and vjp with out disagree"),
+    ("columns", r"jacobian\(columns\) must return shape \(3, 10, 3\); got \(3, 10, 6\)"),
+    ("diagonal", r"Mine: diagonal and jvp disagree"),
+    (None, None),
+])  # fmt: skip
 def test_faults_of_linearizations_are_named(fault, words):
     model = changed(linearize=lambda self, w, x: (self.predict(w, x), Lines(self, w, x, fault)))
     if words is None:
@@ -157,20 +135,17 @@ def test_faults_of_linearizations_are_named(fault, words):
         check_model(model, features=3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"model": None}, TypeError, r"model must be a model, such as"),
-        ({"model": consensus.Linear}, TypeError, r"got the class Linear itself: call it"),
-        ({"model": Exponential()}, ValueError, r"features must be given, as Exponential has no attribute features"),
-        ({"agents": 1}, ValueError, r"agents must be a whole number >= 2; got 1"),
-        ({"samples": 0}, ValueError, r"samples must be a whole number >= 1; got 0"),
-        ({"features": 0.5}, ValueError, r"features must be a whole number >= 1; got 0\.5"),
-        ({"dtype": int}, ValueError, r"dtype must be one of .*numpy\.float64.*; got"),
-        ({"seed": -1}, ValueError, r"seed must be a whole number >= 0; got -1"),
-        ({"features": 7}, AssertionError, r"Linear\.predict failed .*x must have shape \(3, samples, 3\)"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "error", "words"), [
+    ({"model": None}, TypeError, r"model must be a model, such as"),
+    ({"model": consensus.Linear}, TypeError, r"got the class Linear itself: call it"),
+    ({"model": Exponential()}, ValueError, r"features must be given, as Exponential has no attribute features"),
+    ({"agents": 1}, ValueError, r"agents must be a whole number >= 2; got 1"),
+    ({"samples": 0}, ValueError, r"samples must be a whole number >= 1; got 0"),
+    ({"features": 0.5}, ValueError, r"features must be a whole number >= 1; got 0\.5"),
+    ({"dtype": int}, ValueError, r"dtype must be one of .*numpy\.float64.*; got"),
+    ({"seed": -1}, ValueError, r"seed must be a whole number >= 0; got -1"),
+    ({"features": 7}, AssertionError, r"Linear\.predict failed .*x must have shape \(3, samples, 3\)"),
+])  # fmt: skip
 def test_bad_arguments(arguments, error, words):
     with pytest.raises(error, match=words):
         check_model(**{"model": consensus.Linear(3)} | arguments)

@@ -55,16 +55,12 @@ FAULTS = {
     "is_convex = False comes with a DifferenceOfConvex": (L1, {"is_convex": False}),
     "prox meets its optimality condition": (L1, {"prox": lambda self, v, step: L1.prox(self, v, np.multiply(step, 1.001))}),
     "prox is firmly nonexpansive": (L2, {"prox": lambda self, v, step: L2.prox(self, v, np.multiply(step, 0.999))}),
-    "value of a stack is that of each part": (
-        L1,
-        {"value": lambda self, w: L1.value(self, w) * (1 + 1e-15 * (w.dtype == float and len(w) == 2))},
-    ),
+    "value of a stack is that of each part": (L1,
+     {"value": lambda self, w: L1.value(self, w) * (1 + 1e-15 * (w.dtype == float and len(w) == 2))}),
     "value of a point is that of its row": (L1, {"value": lambda self, w: L1.value(self, w) * (1 if w.ndim == 2 else 1.01)}),
     "value of a stack has a number a row": (L1, {"value": lambda self, w: np.abs(w)}),
-    "prox has the shape and dtype of v: found dtype float64": (
-        L1,
-        {"prox": lambda self, v, s: L1.prox(self, v, s) * np.ones(1)},
-    ),
+    "prox has the shape and dtype of v: found dtype float64": (L1,
+     {"prox": lambda self, v, s: L1.prox(self, v, s) * np.ones(1)}),
     "prox returns a new array": (L1, {"prox": lambda self, v, step: v}),
     "NaN stays, in its row": (L1, {"prox": lambda self, v, step: np.nan_to_num(L1.prox(self, v, step))}),
     "r - strong_convexity": (L2, {"strong_convexity": 0.75}),
@@ -78,7 +74,7 @@ FAULTS = {
     "slices that do not cover": (L1, {"split": lambda self, slices: [self] * max(len(slices), 1)}),
     "values of a split sum to the whole": (Sum, {"split": lambda self, slices: L1.split(self, slices)}),
     "copies by cloudpickle are equal": (L1, {"__reduce__": lambda self: (L1, (self.weight,))}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("law", FAULTS)

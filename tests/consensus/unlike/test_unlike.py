@@ -16,6 +16,7 @@ from consensus.step_sizes import InverseSqrt
 from consensus.surrogates import FullLinearization
 from consensus.testing import check_problem, check_solver
 from consensus.testing.threads import Threads
+from tests.helpers.refusals import refusals
 from tests.helpers.steps_by_hand import states
 
 AGENTS, P = 6, 3
@@ -121,65 +122,36 @@ def test_a_resumed_run_knows_its_costs(tmp_path):
 PAIR = (lambda w: (w**2).sum(), lambda w: 2 * w)
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "words"),
-    [
-        (lambda: consensus.Problem.from_agents([PAIR]), ValueError, "parameters must be given"),
-        (lambda: consensus.Problem.from_agents([]), TypeError, "costs must be a list"),
-        (lambda: consensus.Problem.from_agents([PAIR, PAIR[0]], 1), TypeError, "cost of agent 1 must be a pair.*ZerothOrder"),
-        (lambda: consensus.Problem.from_agents([PAIR, 3.0], 1, labels=["a", "b"]), TypeError, r"cost of agent 1 \('b'\)"),
-        (
-            lambda: consensus.Problem.from_agents([cp.norm1(cp.Variable(2)), cp.norm1(cp.Variable(3))]),
-            ValueError,
-            "same parameters, 2; that of agent 1 has 3",
-        ),
-        (
-            lambda: consensus.Problem.from_agents([PAIR, cp.Variable(2)]),
-            ValueError,
-            "1 must be a scalar CVXPY expression",
-        ),
-        (
-            lambda: consensus.Problem.from_agents([cp.sum(cp.Variable(2) + cp.Variable(2))]),
-            ValueError,
-            "agent 0 must be a scalar CVXPY expression of one variable",
-        ),
-        (lambda: consensus.Problem.from_agents([quadratics()]), ValueError, "agent 0 must be a problem of one agent"),
-        (
-            lambda: consensus.Problem.from_agents(
-                [
-                    consensus.Problem(
-                        consensus.Linear(P), consensus.SquaredLoss(), consensus.partition(X, Y, agents=1), consensus.L2(0.1)
-                    )
-                ]
-            ),
-            ValueError,
-            r"agent 0 must have no regularizer, and it has L2.*regularizer=\[...\]",
-        ),
-        (
-            lambda: consensus.Problem.from_agents([(lambda w: w, lambda w: w)], 2).value(np.ones((1, 2))),
-            ValueError,
-            "cost of agent 0 must return a number",
-        ),
-        (
-            lambda: consensus.Problem.from_agents([PAIR, (PAIR[0], np.sum)], 2).gradient(np.ones((2, 2))),
-            ValueError,
-            r"gradient of agent 1 must return 2 numbers, \(P,\); got shape \(\)",
-        ),
-        (
-            lambda: consensus.Problem.from_agents([-cp.sum(cp.log(cp.Variable(2)))]).gradient(-np.ones((1, 2))),
-            ValueError,
-            "has no gradient at",
-        ),
-        (lambda: quadratics([L1(0.1)] * 5), ValueError, "a list with one for each of 6 agents; got 5"),
-        (lambda: quadratics([L1(0.1)] * 5 + [consensus.SCAD(0.1)]), ValueError, "regularizer of agent 5 must be convex"),
-        (lambda: quadratics([3.0] * 6), TypeError, "regularizer of agent 0 must be a regularizer"),
-        (lambda: OwnRegularizers([]), TypeError, "regularizers must be a list"),
-        (lambda: OwnRegularizers(OWN).prox(np.ones((2, P)), 1.0), ValueError, "each of 6 agents .* v has 2 points"),
-    ],
-)
-def test_what_does_not_fit_is_named(call, kind, words):
-    with pytest.raises(kind, match=words):
-        call()
+test_what_does_not_fit_is_named = refusals(
+    (lambda: consensus.Problem.from_agents([PAIR]), ValueError, "parameters must be given"),
+    (lambda: consensus.Problem.from_agents([]), TypeError, "costs must be a list"),
+    (lambda: consensus.Problem.from_agents([PAIR, PAIR[0]], 1), TypeError, "cost of agent 1 must be a pair.*ZerothOrder"),
+    (lambda: consensus.Problem.from_agents([PAIR, 3.0], 1, labels=["a", "b"]), TypeError, r"cost of agent 1 \('b'\)"),
+    (lambda: consensus.Problem.from_agents([cp.norm1(cp.Variable(2)), cp.norm1(cp.Variable(3))]), ValueError,
+     "same parameters, 2; that of agent 1 has 3"),
+    (lambda: consensus.Problem.from_agents([PAIR, cp.Variable(2)]), ValueError, "1 must be a scalar CVXPY expression"),
+    (lambda: consensus.Problem.from_agents([cp.sum(cp.Variable(2) + cp.Variable(2))]), ValueError,
+     "agent 0 must be a scalar CVXPY expression of one variable"),
+    (lambda: consensus.Problem.from_agents([quadratics()]), ValueError, "agent 0 must be a problem of one agent"),
+    (lambda: consensus.Problem.from_agents(
+         [
+             consensus.Problem(
+                 consensus.Linear(P), consensus.SquaredLoss(), consensus.partition(X, Y, agents=1), consensus.L2(0.1)
+             )
+         ]
+     ), ValueError, r"agent 0 must have no regularizer, and it has L2.*regularizer=\[...\]"),
+    (lambda: consensus.Problem.from_agents([(lambda w: w, lambda w: w)], 2).value(np.ones((1, 2))), ValueError,
+     "cost of agent 0 must return a number"),
+    (lambda: consensus.Problem.from_agents([PAIR, (PAIR[0], np.sum)], 2).gradient(np.ones((2, 2))), ValueError,
+     r"gradient of agent 1 must return 2 numbers, \(P,\); got shape \(\)"),
+    (lambda: consensus.Problem.from_agents([-cp.sum(cp.log(cp.Variable(2)))]).gradient(-np.ones((1, 2))), ValueError,
+     "has no gradient at"),
+    (lambda: quadratics([L1(0.1)] * 5), ValueError, "a list with one for each of 6 agents; got 5"),
+    (lambda: quadratics([L1(0.1)] * 5 + [consensus.SCAD(0.1)]), ValueError, "regularizer of agent 5 must be convex"),
+    (lambda: quadratics([3.0] * 6), TypeError, "regularizer of agent 0 must be a regularizer"),
+    (lambda: OwnRegularizers([]), TypeError, "regularizers must be a list"),
+    (lambda: OwnRegularizers(OWN).prox(np.ones((2, P)), 1.0), ValueError, "each of 6 agents .* v has 2 points"),
+)  # fmt: skip
 
 
 def plain_pg_extra(W, alpha, before):

@@ -28,39 +28,33 @@ def measured(*matrices, **options):
     return topologies.conditions(MatricesInTurn(matrices), **options)
 
 
-@pytest.mark.parametrize(
-    ("matrices", "expected"),
-    [
-        ([THIRDS], set()),
-        ([THIRDS + ROUNDING], set()),
-        ([(np.eye(3) + np.roll(np.eye(3), 1, axis=0)) / 2], {"symmetric"}),
-        ([PUSHED.weights(0).toarray()], NO_ROWS),
-        ([PULLED.weights(0).toarray()], NO_COLUMNS),
-        ([NEGATIVE], {"nonnegative"}),
-        ([(np.ones((3, 3)) - np.eye(3)) / 2], {"positive_diagonal"}),
-        ([HALVES], {"jointly_connected"}),
-        ([HALVES, HALVES[::-1, ::-1]], {"static"}),
-    ],
-)
+@pytest.mark.parametrize(("matrices", "expected"), [
+    ([THIRDS], set()),
+    ([THIRDS + ROUNDING], set()),
+    ([(np.eye(3) + np.roll(np.eye(3), 1, axis=0)) / 2], {"symmetric"}),
+    ([PUSHED.weights(0).toarray()], NO_ROWS),
+    ([PULLED.weights(0).toarray()], NO_COLUMNS),
+    ([NEGATIVE], {"nonnegative"}),
+    ([(np.ones((3, 3)) - np.eye(3)) / 2], {"positive_diagonal"}),
+    ([HALVES], {"jointly_connected"}),
+    ([HALVES, HALVES[::-1, ::-1]], {"static"}),
+])  # fmt: skip
 def test_each_broken_property_is_found(matrices, expected):
     assert broken(measured(*matrices)) == expected
 
 
-@pytest.mark.parametrize(
-    ("weights", "missing"),
-    [
-        (topologies.metropolis, set()),
-        (topologies.max_degree, set()),
-        (topologies.laplacian, set()),
-        (topologies.lazy(topologies.metropolis), set()),
-        (topologies.sinkhorn, set()),
-        (topologies.fastest, {"positive_diagonal"}),
-        (partial(topologies.fastest, diagonal=0.05), set()),
-        (partial(topologies.fastest, nonnegative=False), {"positive_diagonal", "nonnegative"}),
-        (topologies.push, NO_ROWS),
-        (topologies.pull, NO_COLUMNS),
-    ],
-)
+@pytest.mark.parametrize(("weights", "missing"), [
+    (topologies.metropolis, set()),
+    (topologies.max_degree, set()),
+    (topologies.laplacian, set()),
+    (topologies.lazy(topologies.metropolis), set()),
+    (topologies.sinkhorn, set()),
+    (topologies.fastest, {"positive_diagonal"}),
+    (partial(topologies.fastest, diagonal=0.05), set()),
+    (partial(topologies.fastest, nonnegative=False), {"positive_diagonal", "nonnegative"}),
+    (topologies.push, NO_ROWS),
+    (topologies.pull, NO_COLUMNS),
+])  # fmt: skip
 def test_conditions_of_every_rule(weights, missing):
     found = topologies.conditions(topologies.Static(topologies.star(6), weights=weights))
     assert broken(found) == missing
@@ -113,19 +107,16 @@ def test_matrices_with_an_entry_that_is_not_a_number_and_matrices_of_zeros():
 EMPTY, EDGE, PATH = nx.empty_graph(4), nx.compose(nx.empty_graph(4), nx.path_graph(2)), topologies.path(4)
 
 
-@pytest.mark.parametrize(
-    ("schedule", "rounds", "expected"),
-    [
-        (topologies.Periodic([EVENS, ODDS, EVENS, EMPTY, ODDS]), 100, (5, 5, 3, 1)),
-        (topologies.Periodic([EVENS, EVENS, EVENS, ODDS]), 3, (None, 3, None, 1)),  # fewer rounds than a period
-        (topologies.Periodic([PATH, EMPTY, EMPTY]), 100, (3, 3, 3, 1)),
-        # Connected in round 1 of four alone: the longest window begins in round 2 and ends in the next period.
-        (topologies.Periodic([EDGE, PATH, EDGE, EDGE]), 100, (4, 4, 4, 1)),
-        # Components are those of the union, although these rounds are not jointly connected.
-        (topologies.RandomEdges(topologies.path(20), 0.01, seed=0), 5, (None, 5, None, 1)),
-        (topologies.Static(nx.empty_graph(3)), 100, (1, 1, None, 3)),
-    ],
-)
+@pytest.mark.parametrize(("schedule", "rounds", "expected"), [
+    (topologies.Periodic([EVENS, ODDS, EVENS, EMPTY, ODDS]), 100, (5, 5, 3, 1)),
+    (topologies.Periodic([EVENS, EVENS, EVENS, ODDS]), 3, (None, 3, None, 1)),  # fewer rounds than a period
+    (topologies.Periodic([PATH, EMPTY, EMPTY]), 100, (3, 3, 3, 1)),
+    # Connected in round 1 of four alone: the longest window begins in round 2 and ends in the next period.
+    (topologies.Periodic([EDGE, PATH, EDGE, EDGE]), 100, (4, 4, 4, 1)),
+    # Components are those of the union, although these rounds are not jointly connected.
+    (topologies.RandomEdges(topologies.path(20), 0.01, seed=0), 5, (None, 5, None, 1)),
+    (topologies.Static(nx.empty_graph(3)), 100, (1, 1, None, 3)),
+])  # fmt: skip
 def test_periods_windows_and_components(schedule, rounds, expected):
     found = topologies.conditions(schedule, rounds)
     assert (found.period, found.rounds, found.window, found.components) == expected
@@ -148,15 +139,12 @@ class Solver:
 AVERAGED, TURNING = topologies.Static(topologies.ring(5)), topologies.OnePeerExponential(4)
 
 
-@pytest.mark.parametrize(
-    ("mixing", "accepted", "refused"),
-    [
-        ("doubly stochastic", [AVERAGED, TURNING], [(PUSHED, "row 2"), (PULLED, "column 0")]),
-        ("column stochastic", [AVERAGED, PUSHED, TURNING], [(PULLED, "column 0")]),
-        ("row stochastic", [AVERAGED, PULLED, TURNING], [(PUSHED, "row 2")]),
-        ("symmetric", [AVERAGED], [(PUSHED, "row 2"), (PULLED, "column 0"), (TURNING, r"entries \(0, 1\).* differ by 0.5")]),
-    ],
-)
+@pytest.mark.parametrize(("mixing", "accepted", "refused"), [
+    ("doubly stochastic", [AVERAGED, TURNING], [(PUSHED, "row 2"), (PULLED, "column 0")]),
+    ("column stochastic", [AVERAGED, PUSHED, TURNING], [(PULLED, "column 0")]),
+    ("row stochastic", [AVERAGED, PULLED, TURNING], [(PUSHED, "row 2")]),
+    ("symmetric", [AVERAGED], [(PUSHED, "row 2"), (PULLED, "column 0"), (TURNING, r"entries \(0, 1\).* differ by 0.5")]),
+])  # fmt: skip
 def test_the_sums_that_a_solver_needs_are_compared_with_those_of_a_schedule(mixing, accepted, refused):
     for network in accepted:
         found = topologies.check(network, Solver(mixing))

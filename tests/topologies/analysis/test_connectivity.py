@@ -15,40 +15,34 @@ LEFT, MIDDLE, RIGHT = (nx.compose(NOTHING, nx.Graph([edge])) for edge in PATH.ed
 THERE, BACK = nx.DiGraph([(0, 1), (1, 2)]), nx.compose(nx.empty_graph(3, create_using=nx.DiGraph), nx.DiGraph([(2, 0)]))
 
 
-@pytest.mark.parametrize(
-    ("graphs", "window"),
-    [
-        ([topologies.ring(4)], 1),
-        ([LEFT, MIDDLE, RIGHT], 3),
-        ([LEFT, MIDDLE, RIGHT, NOTHING], 4),
-        ([LEFT, MIDDLE, RIGHT, MIDDLE], 4),  # RIGHT is in one of four rounds
-        ([LEFT, LEFT, MIDDLE, RIGHT], 4),
-        ([PATH, NOTHING], 2),
-        ([PATH, NOTHING, NOTHING, topologies.star(4), NOTHING], 3),
-        ([EVENS, ODDS], 2),
-        ([LEFT, RIGHT], None),
-        ([NOTHING], None),
-        ([PATH, LEFT, RIGHT], 3),
-        ([topologies.path(1)], 1),
-        ([THERE], None),  # a directed union must be strongly connected
-        ([THERE, BACK], 2),
-        ([THERE, THERE, THERE, BACK], 4),
-        ([nx.cycle_graph(3, create_using=nx.DiGraph)], 1),
-    ],
-)
+@pytest.mark.parametrize(("graphs", "window"), [
+    ([topologies.ring(4)], 1),
+    ([LEFT, MIDDLE, RIGHT], 3),
+    ([LEFT, MIDDLE, RIGHT, NOTHING], 4),
+    ([LEFT, MIDDLE, RIGHT, MIDDLE], 4),  # RIGHT is in one of four rounds
+    ([LEFT, LEFT, MIDDLE, RIGHT], 4),
+    ([PATH, NOTHING], 2),
+    ([PATH, NOTHING, NOTHING, topologies.star(4), NOTHING], 3),
+    ([EVENS, ODDS], 2),
+    ([LEFT, RIGHT], None),
+    ([NOTHING], None),
+    ([PATH, LEFT, RIGHT], 3),
+    ([topologies.path(1)], 1),
+    ([THERE], None),  # a directed union must be strongly connected
+    ([THERE, BACK], 2),
+    ([THERE, THERE, THERE, BACK], 4),
+    ([nx.cycle_graph(3, create_using=nx.DiGraph)], 1),
+])  # fmt: skip
 def test_windows_of_periodic_schedules_by_hand(graphs, window):
     schedule = topologies.Periodic(graphs, weights=topologies.push)
     assert topologies.joint_connectivity(schedule, 5 * len(graphs)) == window
 
 
-@pytest.mark.parametrize(
-    ("graphs", "windows"),
-    [
-        ([LEFT, MIDDLE, RIGHT], [None, None, 3, 3, 3, 3]),
-        ([NOTHING, NOTHING, PATH], [None, None, 3, 3, 3, 3]),
-        ([PATH, NOTHING, NOTHING], [1, 2, 3, 3, 3, 3]),
-    ],
-)
+@pytest.mark.parametrize(("graphs", "windows"), [
+    ([LEFT, MIDDLE, RIGHT], [None, None, 3, 3, 3, 3]),
+    ([NOTHING, NOTHING, PATH], [None, None, 3, 3, 3, 3]),
+    ([PATH, NOTHING, NOTHING], [1, 2, 3, 3, 3, 3]),
+])  # fmt: skip
 def test_only_the_first_rounds_count(graphs, windows):
     schedule = topologies.Periodic(graphs)
     assert [topologies.joint_connectivity(schedule, rounds) for rounds in range(1, 7)] == windows
@@ -100,22 +94,19 @@ APART = nx.compose(nx.empty_graph(7), nx.Graph([(6, 0), (1, 5), (5, 3)]))
 SPARSE = topologies.erdos_renyi(500, 0.002, seed=3, connected=False)
 
 
-@pytest.mark.parametrize(
-    ("schedule", "groups"),
-    [
-        (topologies.Static(topologies.ring(6)), [[0, 1, 2, 3, 4, 5]]),
-        (topologies.Static(APART), [[0, 6], [1, 3, 5], [2], [4]]),  # in the order of their first agents
-        (topologies.RandomEdges(APART, 0.01, seed=0), [[0, 6], [1, 3, 5], [2], [4]]),
-        (topologies.RandomEdges(topologies.path(20), 0.1, seed=1), [list(range(20))]),
-        (topologies.Periodic([EVENS, EVENS]), [[0, 1], [2, 3]]),
-        (topologies.Periodic([EVENS, ODDS]), [[0, 1, 2, 3]]),
-        (
-            topologies.Static(nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 3), (3, 2)]), weights=topologies.push),
-            [[0, 1], [2, 3]],  # strongly connected
-        ),
-        (topologies.Static(SPARSE), sorted(map(sorted, nx.connected_components(SPARSE)))),
-    ],
-)
+@pytest.mark.parametrize(("schedule", "groups"), [
+    (topologies.Static(topologies.ring(6)), [[0, 1, 2, 3, 4, 5]]),
+    (topologies.Static(APART), [[0, 6], [1, 3, 5], [2], [4]]),  # in the order of their first agents
+    (topologies.RandomEdges(APART, 0.01, seed=0), [[0, 6], [1, 3, 5], [2], [4]]),
+    (topologies.RandomEdges(topologies.path(20), 0.1, seed=1), [list(range(20))]),
+    (topologies.Periodic([EVENS, EVENS]), [[0, 1], [2, 3]]),
+    (topologies.Periodic([EVENS, ODDS]), [[0, 1, 2, 3]]),
+    (
+        topologies.Static(nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 3), (3, 2)]), weights=topologies.push),
+        [[0, 1], [2, 3]],  # strongly connected
+    ),
+    (topologies.Static(SPARSE), sorted(map(sorted, nx.connected_components(SPARSE)))),
+])  # fmt: skip
 def test_components(schedule, groups):
     assert [group.tolist() for group in topologies.components(schedule)] == groups
 

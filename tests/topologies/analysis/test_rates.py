@@ -33,34 +33,28 @@ def test_mixing_time_is_the_first_power_within_the_accuracy(graph, accuracy):
     assert norms[0] <= accuracy < norms[1]
 
 
-@pytest.mark.parametrize(
-    ("matrix", "accuracy", "rounds"),
-    [
-        (np.array([[0.55, 0.45], [0.45, 0.55]]), 0.01, 2),  # the modulus is 1/10 exactly
-        (np.array([[0.55, 0.45], [0.45, 0.55]]), 0.001, 3),
-        (topologies.metropolis(topologies.complete(9)), 0.01, 1),
-        (topologies.metropolis(topologies.path(1)), 0.01, 1),
-        (topologies.metropolis(nx.empty_graph(3)), 0.01, math.inf),
-        (topologies.adjacency(topologies.ring(4)) / 2, 0.01, math.inf),
-        (GROWING, 0.01, math.inf),
-    ],
-)
+@pytest.mark.parametrize(("matrix", "accuracy", "rounds"), [
+    (np.array([[0.55, 0.45], [0.45, 0.55]]), 0.01, 2),  # the modulus is 1/10 exactly
+    (np.array([[0.55, 0.45], [0.45, 0.55]]), 0.001, 3),
+    (topologies.metropolis(topologies.complete(9)), 0.01, 1),
+    (topologies.metropolis(topologies.path(1)), 0.01, 1),
+    (topologies.metropolis(nx.empty_graph(3)), 0.01, math.inf),
+    (topologies.adjacency(topologies.ring(4)) / 2, 0.01, math.inf),
+    (GROWING, 0.01, math.inf),
+])  # fmt: skip
 def test_mixing_times_by_hand(matrix, accuracy, rounds):
     assert topologies.mixing_time(matrix, accuracy) == rounds
 
 
-@pytest.mark.parametrize(
-    ("graph", "weights"),
-    [
-        (topologies.ring(10), topologies.metropolis),
-        (topologies.path(6), topologies.sinkhorn),
-        (topologies.star(9), topologies.metropolis),
-        (topologies.star(9), topologies.lazy(topologies.laplacian)),
-        (CUBE, topologies.sinkhorn),
-        (topologies.erdos_renyi(20, 0.3, seed=4), topologies.lazy(topologies.laplacian)),
-        (topologies.barabasi_albert(30, 2, seed=0), topologies.metropolis),
-    ],
-)
+@pytest.mark.parametrize(("graph", "weights"), [
+    (topologies.ring(10), topologies.metropolis),
+    (topologies.path(6), topologies.sinkhorn),
+    (topologies.star(9), topologies.metropolis),
+    (topologies.star(9), topologies.lazy(topologies.laplacian)),
+    (CUBE, topologies.sinkhorn),
+    (topologies.erdos_renyi(20, 0.3, seed=4), topologies.lazy(topologies.laplacian)),
+    (topologies.barabasi_albert(30, 2, seed=0), topologies.metropolis),
+])  # fmt: skip
 def test_contraction_of_a_symmetric_matrix_is_its_second_modulus(graph, weights):
     schedule = topologies.Static(graph, weights=weights)
     expected = 1 - topologies.spectral_gap(schedule.weights(0))
@@ -83,42 +77,30 @@ def test_contraction_of_a_periodic_schedule_is_that_of_the_product_over_a_period
     assert topologies.contraction(schedule, 3000) == pytest.approx(expected, rel=0, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("schedule", "rounds", "expected"),
-    [
-        (MatricesInTurn([np.array([[0.1, 0.9], [0.9, 0.1]])]), 10, 0.8),  # the lowest eigenvalue is the largest in modulus
-        (MatricesInTurn([GROWING]), 10, 3),
-        # Agreement after finitely many rounds:
-        (topologies.Static(topologies.complete(12)), 10, 0),
-        (topologies.Periodic(DIGITS), 12, 0),
-        (topologies.Static(topologies.path(1)), 10, 0),
-        # No agreement:
-        (topologies.Static(nx.disjoint_union(topologies.ring(4), topologies.ring(5))), 400, 1),
-        (topologies.Static(nx.empty_graph(3)), 4, 1),
-        (topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 1)]), weights=topologies.push), 100, 1),
-    ],
-)
+@pytest.mark.parametrize(("schedule", "rounds", "expected"), [
+    (MatricesInTurn([np.array([[0.1, 0.9], [0.9, 0.1]])]), 10, 0.8),  # the lowest eigenvalue is the largest in modulus
+    (MatricesInTurn([GROWING]), 10, 3),
+    # Agreement after finitely many rounds:
+    (topologies.Static(topologies.complete(12)), 10, 0),
+    (topologies.Periodic(DIGITS), 12, 0),
+    (topologies.Static(topologies.path(1)), 10, 0),
+    # No agreement:
+    (topologies.Static(nx.disjoint_union(topologies.ring(4), topologies.ring(5))), 400, 1),
+    (topologies.Static(nx.empty_graph(3)), 4, 1),
+    (topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 1)]), weights=topologies.push), 100, 1),
+])  # fmt: skip
 def test_contraction_in_closed_form(schedule, rounds, expected):
     assert topologies.contraction(schedule, rounds) == pytest.approx(expected, rel=0, abs=1e-12 if expected == 1 else 1e-13)
 
 
-@pytest.mark.parametrize(
-    ("schedule", "message"),
-    [
-        (
-            MatricesInTurn([np.eye(2), HALVES * 0.5 + np.eye(2) / 2, np.array([[0.5, 0.5], [0.5, 0.25]])]),
-            r"in round 2 row 1 sums to 0\.75 and column 1 to 0\.75",
-        ),
-        (
-            MatricesInTurn([topologies.push(DIGRAPH).toarray(), topologies.pull(DIGRAPH).toarray()]),
-            r"rows of all matrices must sum to one, or the columns of all; in round 1",
-        ),
-        (
-            topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 1)]), weights=topologies.push),
-            r"by round 102\d the mass of agent 0 has vanished.*strongly connected",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("schedule", "message"), [
+    (MatricesInTurn([np.eye(2), HALVES * 0.5 + np.eye(2) / 2, np.array([[0.5, 0.5], [0.5, 0.25]])]),
+     r"in round 2 row 1 sums to 0\.75 and column 1 to 0\.75"),
+    (MatricesInTurn([topologies.push(DIGRAPH).toarray(), topologies.pull(DIGRAPH).toarray()]),
+     r"rows of all matrices must sum to one, or the columns of all; in round 1"),
+    (topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 1)]), weights=topologies.push),
+     r"by round 102\d the mass of agent 0 has vanished.*strongly connected"),
+])  # fmt: skip
 def test_schedules_without_a_contraction_are_rejected(schedule, message):
     with pytest.raises(ValueError, match=message):
         topologies.contraction(schedule, 2000)

@@ -28,36 +28,28 @@ def test_gap_of_a_ring(agents):
     assert gap(topologies.ring(agents)) == near(1 - max(second, 1 / 3 if agents % 2 == 0 else 0))
 
 
-@pytest.mark.parametrize(
-    ("graph", "expected"),
-    [
-        (topologies.path(1), 1),
-        *[(topologies.complete(agents), 1) for agents in (2, 5, 40)],
-        # Differences between leaves of a star shrink by 1 - 1/n; the centre against the leaves vanishes at once.
-        *[(topologies.star(agents), 1 / agents) for agents in (4, 30, 1500)],
-        # Eigenvalues of a hypercube are 1 - 2 k / (d + 1) for k = 0, ..., d.
-        *[(topologies.hypercube(dimension), 2 / (dimension + 1)) for dimension in (1, 3, 6, 11)],
-        *[(nx.disjoint_union(topologies.ring(size), topologies.ring(size)), 0) for size in (10, 1001)],
-    ],
-)
+@pytest.mark.parametrize(("graph", "expected"), [
+    (topologies.path(1), 1),
+    *[(topologies.complete(agents), 1) for agents in (2, 5, 40)],
+    # Differences between leaves of a star shrink by 1 - 1/n; the centre against the leaves vanishes at once.
+    *[(topologies.star(agents), 1 / agents) for agents in (4, 30, 1500)],
+    # Eigenvalues of a hypercube are 1 - 2 k / (d + 1) for k = 0, ..., d.
+    *[(topologies.hypercube(dimension), 2 / (dimension + 1)) for dimension in (1, 3, 6, 11)],
+    *[(nx.disjoint_union(topologies.ring(size), topologies.ring(size)), 0) for size in (10, 1001)],
+])  # fmt: skip
 def test_gaps_in_closed_form(graph, expected):
     assert gap(graph) == near(expected)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("matrix", "expected"),
-    [
-        (np.full((1001, 1001), 1 / 1001), near(1)),  # of a complete graph: Lanczos' method ends at once
-        (topologies.adjacency(topologies.ring(8)) / 2, near(0)),  # a bipartite graph without self-weights
-        (np.array([[2.0, -1.0], [-1.0, 2.0]]), near(-2)),  # the disagreement grows
-        # On an even ring with self-weights e the eigenvalues are e + (1 - e) cos(2 pi k / n), the lowest 2 e - 1.
-        (
-            (1 - 1e-9) / 2 * topologies.adjacency(topologies.ring(6000)) + 1e-9 * sparse.eye_array(6000),
-            pytest.approx(2e-9, rel=1e-6),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("matrix", "expected"), [
+    (np.full((1001, 1001), 1 / 1001), near(1)),  # of a complete graph: Lanczos' method ends at once
+    (topologies.adjacency(topologies.ring(8)) / 2, near(0)),  # a bipartite graph without self-weights
+    (np.array([[2.0, -1.0], [-1.0, 2.0]]), near(-2)),  # the disagreement grows
+    # On an even ring with self-weights e the eigenvalues are e + (1 - e) cos(2 pi k / n), the lowest 2 e - 1.
+    ((1 - 1e-9) / 2 * topologies.adjacency(topologies.ring(6000)) + 1e-9 * sparse.eye_array(6000),
+     pytest.approx(2e-9, rel=1e-6)),
+])  # fmt: skip
 def test_gaps_of_other_matrices(matrix, expected):
     assert topologies.spectral_gap(matrix) == expected
 

@@ -65,15 +65,12 @@ def broken(graph):
     return sparse.diags_array(np.full(len(graph), np.nan))
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (dense, r"weights function dense must return a .* of shape \(4, 4\), got ndarray of shape \(4, 4\)"),
-        (wrong_size, r"weights function wrong_size must return .* \(4, 4\), got dia_array of shape \(5, 5\)"),
-        (everyone, r"weights function everyone returned nonzeros off the edges.*\(0, 2\), \(1, 3\), \(2, 0\), \.\.\. "),
-        (broken, "weights function broken returned entries that are not finite"),
-    ],
-)
+@pytest.mark.parametrize(("weights", "message"), [
+    (dense, r"weights function dense must return a .* of shape \(4, 4\), got ndarray of shape \(4, 4\)"),
+    (wrong_size, r"weights function wrong_size must return .* \(4, 4\), got dia_array of shape \(5, 5\)"),
+    (everyone, r"weights function everyone returned nonzeros off the edges.*\(0, 2\), \(1, 3\), \(2, 0\), \.\.\. "),
+    (broken, "weights function broken returned entries that are not finite"),
+])  # fmt: skip
 def test_weights_that_do_not_belong_to_the_graph_are_rejected(weights, message):
     ring = topologies.ring(4)
     for make in (lambda: topologies.Static(ring, weights=weights), lambda: topologies.Periodic([ring], weights=weights)):
@@ -151,15 +148,12 @@ def test_the_union_is_that_of_the_first_rounds():
     assert [len(group) for group in topologies.components(short)] == [3, 1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("bad", "kind", "message"),
-    [
-        (topologies.ring(5), ValueError, "round 3: the graph has 5 agents, but agents=4"),
-        (nx.DiGraph(topologies.ring(4)), ValueError, "round 3: .*undirected"),
-        ([(0, 1)], TypeError, "round 3: graph must be a networkx.Graph"),
-        (nx.Graph([(0, 0), (1, 2), (2, 3)]), ValueError, "round 3: .*self-loops"),
-    ],
-)
+@pytest.mark.parametrize(("bad", "kind", "message"), [
+    (topologies.ring(5), ValueError, "round 3: the graph has 5 agents, but agents=4"),
+    (nx.DiGraph(topologies.ring(4)), ValueError, "round 3: .*undirected"),
+    ([(0, 1)], TypeError, "round 3: graph must be a networkx.Graph"),
+    (nx.Graph([(0, 0), (1, 2), (2, 3)]), ValueError, "round 3: .*self-loops"),
+])  # fmt: skip
 def test_errors_about_a_graph_name_its_round(bad, kind, message):
     network = topologies.Sequence(lambda n: bad if n == 3 else topologies.ring(4), agents=4)
     for n in range(3):

@@ -60,19 +60,16 @@ def test_integers_are_agents_in_their_order(shift):
 DIGITS = ["1 10", "10 2", "2 3"]  # as networkx.read_edgelist reads them without nodetype
 
 
-@pytest.mark.parametrize(
-    ("edges", "expected"),
-    [
-        ([line.split() for line in DIGITS], ("1", "2", "3", "10")),
-        ([("40", 10), (10, 20.0)], (10, 20.0, "40")),
-        ([(40, 10), (10, 20)], (10, 20, 40)),
-        ([("007", "08"), ("08", "1")], ("1", "007", "08")),
-        ([(-3, 12), (12, -10)], (-10, -3, 12)),
-        ([("b", "10"), ("10", "9")], ("b", "10", "9")),  # not all of them are numbers: the order of the graph
-        ([(2.5, 1), (1, 0)], (2.5, 1, 0)),
-        ([(True, False)], (True, False)),
-    ],
-)
+@pytest.mark.parametrize(("edges", "expected"), [
+    ([line.split() for line in DIGITS], ("1", "2", "3", "10")),
+    ([("40", 10), (10, 20.0)], (10, 20.0, "40")),
+    ([(40, 10), (10, 20)], (10, 20, 40)),
+    ([("007", "08"), ("08", "1")], ("1", "007", "08")),
+    ([(-3, 12), (12, -10)], (-10, -3, 12)),
+    ([("b", "10"), ("10", "9")], ("b", "10", "9")),  # not all of them are numbers: the order of the graph
+    ([(2.5, 1), (1, 0)], (2.5, 1, 0)),
+    ([(True, False)], (True, False)),
+])  # fmt: skip
 def test_numbers_and_digits_are_ordered_as_numbers_and_the_log_says_so_once(edges, expected, caplog):
     graph = nx.Graph(edges)
     makers = [
@@ -168,20 +165,17 @@ def weighted(last=1):
     return nx.Graph([(0, 1, {"weight": 3.0}), (1, 2, {"weight": 0.5}), (2, 0, {"weight": last})])
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        topologies.metropolis,
-        topologies.max_degree,
-        topologies.sinkhorn,
-        topologies.push,
-        topologies.pull,
-        topologies.Static,
-        lambda graph: topologies.Periodic([graph, graph]),
-        lambda graph: topologies.RandomEdges(graph, 0.5),
-        lambda graph: topologies.Static(graph, weights=topologies.laplacian),
-    ],
-)
+@pytest.mark.parametrize("make", [
+    topologies.metropolis,
+    topologies.max_degree,
+    topologies.sinkhorn,
+    topologies.push,
+    topologies.pull,
+    topologies.Static,
+    lambda graph: topologies.Periodic([graph, graph]),
+    lambda graph: topologies.RandomEdges(graph, 0.5),
+    lambda graph: topologies.Static(graph, weights=topologies.laplacian),
+])  # fmt: skip
 def test_a_rule_that_ignores_edge_weights_warns_at_the_line_of_the_caller(make):
     with pytest.warns(UserWarning, match="edge attribute 'weight' is ignored") as caught:
         make(weighted())
@@ -243,13 +237,10 @@ def test_whole_numbers_are_agents_however_they_are_written(tmp_path):
         topologies.Temporal.from_csv(path, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("t,id,x,y\n0,1,0.5,0.1\n1,2,0.7,0.3\n", "line 2, '0,1,0.5,0.1': 0.5, in a column of numbers, is no name"),
-        ("t a -> b\n0 ann -> bob\n1 bob -> ann\n", "line 2, '0 ann -> bob': '->' has neither letters nor digits"),
-    ],
-)
+@pytest.mark.parametrize(("text", "why"), [
+    ("t,id,x,y\n0,1,0.5,0.1\n1,2,0.7,0.3\n", "line 2, '0,1,0.5,0.1': 0.5, in a column of numbers, is no name"),
+    ("t a -> b\n0 ann -> bob\n1 bob -> ann\n", "line 2, '0 ann -> bob': '->' has neither letters nor digits"),
+])  # fmt: skip
 def test_positions_and_arrows_are_no_contacts(tmp_path, text, why):
     (tmp_path / "contacts.csv").write_text(text)
     with pytest.raises(ValueError, match=f"{why}.*say columns=; positions are for topologies.Mobile.from_positions"):

@@ -97,26 +97,17 @@ def test_digits_order_agents_as_numbers_and_uneven_times_are_said():
     assert edges(network) == MEETINGS
 
 
-@pytest.mark.parametrize(
-    ("change", "kind", "message"),
-    [
-        (lambda frame: frame.drop(index=4), ValueError, "agent ann has no position at time 0, and so in 1 of 9 cases"),
-        (lambda frame: pd.concat([frame, frame[:2]]), ValueError, "agent cy has more than one position at time 0, and so in 2"),
-        (
-            lambda frame: frame.replace({"x": {9: np.nan}}),
-            ValueError,
-            r"positions must be finite; 1 are not, the first at \[1, 0\]",
-        ),
-        (lambda frame: frame.rename(columns={"x": "X"}), ValueError, "have no column 'x', only 'time', 'agent', 'X', 'y'; say"),
-        (
-            lambda frame: frame.replace({"agent": {"cy": None}}),
-            ValueError,
-            "'agent' of positions has empty cells, the first in row 0",
-        ),
-        (lambda frame: frame.assign(time="noon"), ValueError, "'time' must hold numbers or dates in ISO 8601, got 'noon'"),
-        (lambda frame: frame.assign(x="far"), TypeError, "positions must be an array of real numbers"),
-    ],
-)
+@pytest.mark.parametrize(("change", "kind", "message"), [
+    (lambda frame: frame.drop(index=4), ValueError, "agent ann has no position at time 0, and so in 1 of 9 cases"),
+    (lambda frame: pd.concat([frame, frame[:2]]), ValueError, "agent cy has more than one position at time 0, and so in 2"),
+    (lambda frame: frame.replace({"x": {9: np.nan}}), ValueError,
+     r"positions must be finite; 1 are not, the first at \[1, 0\]"),
+    (lambda frame: frame.rename(columns={"x": "X"}), ValueError, "have no column 'x', only 'time', 'agent', 'X', 'y'; say"),
+    (lambda frame: frame.replace({"agent": {"cy": None}}), ValueError,
+     "'agent' of positions has empty cells, the first in row 0"),
+    (lambda frame: frame.assign(time="noon"), ValueError, "'time' must hold numbers or dates in ISO 8601, got 'noon'"),
+    (lambda frame: frame.assign(x="far"), TypeError, "positions must be an array of real numbers"),
+])  # fmt: skip
 def test_bad_tables_of_moves_are_rejected(change, kind, message):
     with pytest.raises(kind, match=message):
         topologies.Mobile.from_positions(change(LONG), 5)

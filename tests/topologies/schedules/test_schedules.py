@@ -42,15 +42,11 @@ DIFFERENT = [
     (topologies.Mobile(10, 0.3, 0.1, seed=4), "Mobile(agents=10, radius=0.3, speed=0.1, seed=4)"),
     (topologies.Temporal(TIMES, CONTACTS, 20), "Temporal(agents=4, edges=4, rounds=6, window=20.0, cyclic=True)"),
     (topologies.LinkFailure(STATIC, 0.5), f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=True)"),
-    (
-        topologies.LinkFailure(STATIC, 0.5, preserve="rows"),
-        f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=True, preserve='rows')",
-    ),
+    (topologies.LinkFailure(STATIC, 0.5, preserve="rows"),
+     f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=True, preserve='rows')"),
     (topologies.AgentFailure(STATIC, [(0, 1, 2)], "rows"), f"AgentFailure({STATIC}, outages=[(0, 1, 2)], preserve='rows')"),
-    (
-        topologies.AgentFailure(STATIC, [(0, n, None) for n in range(9)]),
-        f"AgentFailure({STATIC}, outages=[(0, 0, None), (0, 1, None), (0, 2, None), (0, 3, None), ...])",
-    ),
+    (topologies.AgentFailure(STATIC, [(0, n, None) for n in range(9)]),
+     f"AgentFailure({STATIC}, outages=[(0, 0, None), (0, 1, None), (0, 2, None), (0, 3, None), ...])"),
     *[(topologies.Static(PATH, weights=rule), None) for rule in (topologies.metropolis, laplacian)],
     (topologies.Periodic([ODDS, EVENS]), None),
     (topologies.Sequence(growing, 6, topologies.push), None),
@@ -64,7 +60,7 @@ DIFFERENT = [
     *[(topologies.Temporal(TIMES, CONTACTS, *made), None) for made in ((20, None, False), (21,), (20, None, True, "abcd"))],
     *[(topologies.LinkFailure(STATIC, *made), None) for made in ((0.4,), (0.5, 1), (0.5, 0, False))],
     *[(topologies.AgentFailure(STATIC, [(0, 1, last)]), None) for last in (2, 3)],
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

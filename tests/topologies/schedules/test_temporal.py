@@ -173,25 +173,22 @@ def test_agents_are_the_sorted_labels_of_contacts_or_the_given_labels():
     assert [group.tolist() for group in topologies.components(given)] == [[0, 2, 3], [1]]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        PLAIN,
-        PLAIN.replace(", ", ","),
-        PLAIN.replace(", ", "\t"),
-        PLAIN.replace(", ", "   "),
-        "time, i, j\n" + PLAIN,
-        "t i j\n" + PLAIN.replace(",", " "),
-        "# time, i, j of a trace\n\n" + PLAIN.replace("61,", "   61 ,") + "# end\n",
-        PLAIN.replace("20, 10, 11", "20, 10, 11 # met at noon"),
-        PLAIN.replace("\n", "\r\n"),
-        "\ufeff" + PLAIN,
-        "\n".join(line + ", x, y" * bool(line) for line in PLAIN.splitlines()),
-        PLAIN.rstrip("\n"),
-        "\n".join(reversed(PLAIN.splitlines())),
-        PLAIN.replace("61", "6.1e1"),
-    ],
-)
+@pytest.mark.parametrize("text", [
+    PLAIN,
+    PLAIN.replace(", ", ","),
+    PLAIN.replace(", ", "\t"),
+    PLAIN.replace(", ", "   "),
+    "time, i, j\n" + PLAIN,
+    "t i j\n" + PLAIN.replace(",", " "),
+    "# time, i, j of a trace\n\n" + PLAIN.replace("61,", "   61 ,") + "# end\n",
+    PLAIN.replace("20, 10, 11", "20, 10, 11 # met at noon"),
+    PLAIN.replace("\n", "\r\n"),
+    "\ufeff" + PLAIN,
+    "\n".join(line + ", x, y" * bool(line) for line in PLAIN.splitlines()),
+    PLAIN.rstrip("\n"),
+    "\n".join(reversed(PLAIN.splitlines())),
+    PLAIN.replace("61", "6.1e1"),
+])  # fmt: skip
 def test_files_of_contacts_in_every_form(write, text):
     network = topologies.Temporal.from_csv(write(text), window=20)
     assert network.labels == (9, 10, 11)
@@ -212,20 +209,17 @@ def test_labels_are_text_unless_all_are_integers(write, text, labels):
     assert topologies.Temporal.from_csv(write(text), window=1).labels == labels
 
 
-@pytest.mark.parametrize(
-    ("bad", "why"),
-    [
-        ("20, 10", "a line must hold time, i, j; this one has 2 fields"),
-        ("20, 10, 11, 12", "it has 4 fields, but lines before it have 3"),
-        ("noon, 10, 11", "the time must be a finite number, got 'noon'"),
-        ("nan, 10, 11", "the time must be a finite number, got 'nan'"),
-        ("-inf, 10, 11", "the time must be a finite number, got '-inf'"),
-        ("20,, 11", "a label is empty"),
-        ("20, 10,", "a label is empty"),
-        ("20, 10, 10", "10 has a contact with itself"),
-        ("time, i, j", "the time must be a finite number, got 'time'"),
-    ],
-)
+@pytest.mark.parametrize(("bad", "why"), [
+    ("20, 10", "a line must hold time, i, j; this one has 2 fields"),
+    ("20, 10, 11, 12", "it has 4 fields, but lines before it have 3"),
+    ("noon, 10, 11", "the time must be a finite number, got 'noon'"),
+    ("nan, 10, 11", "the time must be a finite number, got 'nan'"),
+    ("-inf, 10, 11", "the time must be a finite number, got '-inf'"),
+    ("20,, 11", "a label is empty"),
+    ("20, 10,", "a label is empty"),
+    ("20, 10, 10", "10 has a contact with itself"),
+    ("time, i, j", "the time must be a finite number, got 'time'"),
+])  # fmt: skip
 def test_bad_lines_are_named_by_number_and_content(write, bad, why):
     path = write(f"# a trace\ntime, i, j\n0, 10, 11\n\n{bad}\n40, 10, 11\n")
     with pytest.raises(ValueError, match=rf"contacts\.csv, line 5, '{bad}': {why}"):
@@ -235,23 +229,20 @@ def test_bad_lines_are_named_by_number_and_content(write, bad, why):
 GZIPPED = gzip.compress(b"0, 1, 2\n5, 2, 3\n" * 999, mtime=0)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "why"),
-    [
-        ("header.csv", "noon, 10, 11\n0, 10, 11\n", "line 1, 'noon, 10, 11': the time must be a finite number, got 'noon'"),
-        ("empty.csv", "", "holds no contacts"),
-        ("comment.csv", "# nothing\n\n", "holds no contacts"),
-        ("titles.csv", "time, i, j\n", "holds no contacts"),
-        ("mixed.csv", "0, 1, 2\n2024-03-01, 2, 3\n", "line 2, '2024-03-01, 2, 3': the time is a date without"),
-        ("zones.csv", "2024-03-01, 1, 2\n2024-03-02T00:00Z, 2, 3\n", "line 2, .* with a time zone, but that of lines before"),
-        ("short.csv.gz", GZIPPED[:-30], "cannot be read"),
-        ("broken.csv.gz", GZIPPED[:10] + b"\xff" * 9 + GZIPPED[19:], "cannot be read"),
-        ("plain.csv.gz", "0, 1, 2\n", "cannot be read"),
-        ("latin.csv", "0, ann, bj\xf6rn\n".encode("latin-1"), "is not UTF-8 text"),
-        ("binary.csv", bytes(range(256)) * 4, "is not UTF-8 text"),
-        ("zeros.csv", bytes(100), r"line 1, .*: a line must hold time, i, j; this one has 1 fields"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "why"), [
+    ("header.csv", "noon, 10, 11\n0, 10, 11\n", "line 1, 'noon, 10, 11': the time must be a finite number, got 'noon'"),
+    ("empty.csv", "", "holds no contacts"),
+    ("comment.csv", "# nothing\n\n", "holds no contacts"),
+    ("titles.csv", "time, i, j\n", "holds no contacts"),
+    ("mixed.csv", "0, 1, 2\n2024-03-01, 2, 3\n", "line 2, '2024-03-01, 2, 3': the time is a date without"),
+    ("zones.csv", "2024-03-01, 1, 2\n2024-03-02T00:00Z, 2, 3\n", "line 2, .* with a time zone, but that of lines before"),
+    ("short.csv.gz", GZIPPED[:-30], "cannot be read"),
+    ("broken.csv.gz", GZIPPED[:10] + b"\xff" * 9 + GZIPPED[19:], "cannot be read"),
+    ("plain.csv.gz", "0, 1, 2\n", "cannot be read"),
+    ("latin.csv", "0, ann, bj\xf6rn\n".encode("latin-1"), "is not UTF-8 text"),
+    ("binary.csv", bytes(range(256)) * 4, "is not UTF-8 text"),
+    ("zeros.csv", bytes(100), r"line 1, .*: a line must hold time, i, j; this one has 1 fields"),
+])  # fmt: skip
 def test_bad_files_are_named(write, name, content, why):
     with pytest.raises(ValueError, match=f"{name}.*{why}"):
         topologies.Temporal.from_csv(write(content, name), 60)
@@ -283,20 +274,17 @@ TRACE = [(1000, "1", "2"), (1010, "2", "3"), (1020, "3", "1"), (1041, "2", "1")]
 MET = [{(0, 1)}, {(1, 2)}, {(0, 2)}, set(), {(0, 1)}]
 
 
-@pytest.mark.parametrize(
-    ("head", "line", "columns"),
-    [
-        ("src dst time\n", "{1} {2} {0}\n", ("time", "src", "dst")),
-        ("from,to,when\n", "{1},{2},{0}\n", ("when", "from", "to")),
-        ("idx;time;day;from;to\n", "0;{0};7;{1};{2}\n", ("time", "from", "to")),
-        ("timestamp\tweight\tu\tv\n", "{0}\t1.5\t{1}\t{2}\n", ("timestamp", "u", "v")),
-        ("", "{1} {2} {0}\n", (2, 0, 1)),
-        ("% asym\n", "{1} {2} 1 {0}\n", (3, 0, 1)),
-        ("# FromNodeId ToNodeId UnixTS\n", "{1} {2} {0}\n", ("UnixTS", "FromNodeId", "ToNodeId")),
-        ("", "{1},{0},{2}\n", (1, 0, 2)),
-        (",time,i,j\n", "5,{0},{1},{2}\n", ("time", "i", "j")),
-    ],
-)
+@pytest.mark.parametrize(("head", "line", "columns"), [
+    ("src dst time\n", "{1} {2} {0}\n", ("time", "src", "dst")),
+    ("from,to,when\n", "{1},{2},{0}\n", ("when", "from", "to")),
+    ("idx;time;day;from;to\n", "0;{0};7;{1};{2}\n", ("time", "from", "to")),
+    ("timestamp\tweight\tu\tv\n", "{0}\t1.5\t{1}\t{2}\n", ("timestamp", "u", "v")),
+    ("", "{1} {2} {0}\n", (2, 0, 1)),
+    ("% asym\n", "{1} {2} 1 {0}\n", (3, 0, 1)),
+    ("# FromNodeId ToNodeId UnixTS\n", "{1} {2} {0}\n", ("UnixTS", "FromNodeId", "ToNodeId")),
+    ("", "{1},{0},{2}\n", (1, 0, 2)),
+    (",time,i,j\n", "5,{0},{1},{2}\n", ("time", "i", "j")),
+])  # fmt: skip
 def test_columns_by_name_and_place_and_the_error_without_them(write, head, line, columns):
     path = write(head + "".join(line.format(*contact) for contact in TRACE))
     network = topologies.Temporal.from_csv(path, 10, columns=columns)
@@ -373,20 +361,17 @@ def test_times_of_files_are_read_to_the_last_digit(write, step, window, start):
     assert network.rounds == (times[-1] - times[0]) // length + 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind", "why"),
-    [
-        ({"columns": ("time", "a", "b")}, ValueError, "line 1, .*: the header has the column 'a' not; it has 'time', 'x', 'y'"),
-        ({"columns": (0, 1, 3)}, ValueError, "columns must be places from 0 to 2, got 3"),
-        ({"columns": (0, 1)}, ValueError, "columns must be three columns"),
-        ({"columns": (0, 1, 1)}, ValueError, "columns must be three columns"),
-        ({"columns": "txy"}, TypeError, "columns must be three columns"),
-        ({"columns": (0, 1, 2.0)}, ValueError, "columns must be three columns"),
-        ({"end": 1.5}, TypeError, "end must be the name or the place of a column, got 1.5"),
-        ({"end": "until"}, ValueError, "the header has the column 'until' not"),
-        ({"sep": "|"}, ValueError, "sep must be one of"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "kind", "why"), [
+    ({"columns": ("time", "a", "b")}, ValueError, "line 1, .*: the header has the column 'a' not; it has 'time', 'x', 'y'"),
+    ({"columns": (0, 1, 3)}, ValueError, "columns must be places from 0 to 2, got 3"),
+    ({"columns": (0, 1)}, ValueError, "columns must be three columns"),
+    ({"columns": (0, 1, 1)}, ValueError, "columns must be three columns"),
+    ({"columns": "txy"}, TypeError, "columns must be three columns"),
+    ({"columns": (0, 1, 2.0)}, ValueError, "columns must be three columns"),
+    ({"end": 1.5}, TypeError, "end must be the name or the place of a column, got 1.5"),
+    ({"end": "until"}, ValueError, "the header has the column 'until' not"),
+    ({"sep": "|"}, ValueError, "sep must be one of"),
+])  # fmt: skip
 def test_bad_settings_of_files(write, settings, kind, why):
     with pytest.raises(kind, match=why):
         topologies.Temporal.from_csv(write("time,x,y\n0,a,b\n"), 5, **settings)

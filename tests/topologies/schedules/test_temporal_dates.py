@@ -92,23 +92,20 @@ def test_dates_in_files(tmp_path, comma, gap, ending, header):
 DATES, PLAIN = TIMES["numpy"], [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("times", "window", "start", "kind", "why"),
-    [
-        ([*NAIVE[:3], AWARE[3]], 60, None, ValueError, "some times have a time zone and others have none"),
-        ([*NAIVE[:3], 5.0], 60, None, TypeError, "times must be numbers, or dates: .* got a mixture"),
-        ([*DATES[:3], np.datetime64("NaT")], 60, None, ValueError, "contact 3 has the time nan, which is not finite"),
-        ([*INDEX[:3], pd.NaT], 60, None, ValueError, "contact 3 has the time nan, which is not finite"),
-        (WHEN, 60, None, TypeError, "times must be numbers, or dates: .* got str"),
-        (DATES, 60, 12.0, ValueError, "start must be a date, as times are; got 12.0"),
-        (PLAIN, 60, datetime(2024, 3, 1), TypeError, "start must be a finite number, as times are; got datetime"),
-        (PLAIN, timedelta(60), None, TypeError, "window must be a number in the unit of times, which are not dates; got"),
-        (DATES, timedelta(0), None, ValueError, "window must be above 0"),
-        (DATES, np.timedelta64(1, "M"), None, ValueError, "window must have a fixed length"),
-        (DATES, np.timedelta64("NaT"), None, ValueError, "window must be a finite number"),
-        (DATES, "60", None, TypeError, "window must be a number of seconds, or a timedelta; got '60'"),
-    ],
-)
+@pytest.mark.parametrize(("times", "window", "start", "kind", "why"), [
+    ([*NAIVE[:3], AWARE[3]], 60, None, ValueError, "some times have a time zone and others have none"),
+    ([*NAIVE[:3], 5.0], 60, None, TypeError, "times must be numbers, or dates: .* got a mixture"),
+    ([*DATES[:3], np.datetime64("NaT")], 60, None, ValueError, "contact 3 has the time nan, which is not finite"),
+    ([*INDEX[:3], pd.NaT], 60, None, ValueError, "contact 3 has the time nan, which is not finite"),
+    (WHEN, 60, None, TypeError, "times must be numbers, or dates: .* got str"),
+    (DATES, 60, 12.0, ValueError, "start must be a date, as times are; got 12.0"),
+    (PLAIN, 60, datetime(2024, 3, 1), TypeError, "start must be a finite number, as times are; got datetime"),
+    (PLAIN, timedelta(60), None, TypeError, "window must be a number in the unit of times, which are not dates; got"),
+    (DATES, timedelta(0), None, ValueError, "window must be above 0"),
+    (DATES, np.timedelta64(1, "M"), None, ValueError, "window must have a fixed length"),
+    (DATES, np.timedelta64("NaT"), None, ValueError, "window must be a finite number"),
+    (DATES, "60", None, TypeError, "window must be a number of seconds, or a timedelta; got '60'"),
+])  # fmt: skip
 def test_bad_dates_are_rejected(times, window, start, kind, why):
     with pytest.raises(kind, match=why):
         topologies.Temporal(times, MET, window, start)

@@ -28,34 +28,25 @@ def weighted(*edges, kind=nx.Graph):
 UNEQUAL = weighted((0, 1, 2.0), (1, 2, 1.0))
 
 
-@pytest.mark.parametrize(
-    ("rule", "graph", "expected"),
-    [
-        (topologies.metropolis, STAR, [[0.25, 0.25, 0.25, 0.25], [0.25, 0.75, 0, 0], [0.25, 0, 0.75, 0], [0.25, 0, 0, 0.75]]),
-        # Column j of push is 1 / (1 + out-degree of j), row i of pull 1 / (1 + in-degree of i); (i, j) is an edge from j to i.
-        (topologies.push, DIGRAPH, [[T, 0, T, 0.5], [T, 0.5, 0, 0], [T, 0.5, T, 0], [0, 0, T, 0.5]]),
-        (topologies.pull, DIGRAPH, [[T, 0, T, T], [0.5, 0.5, 0, 0], [T, T, T, 0], [0, 0, 0.5, 0.5]]),
-        (topologies.push, STAR, [[0.25, 0.5, 0.5, 0.5], [0.25, 0.5, 0, 0], [0.25, 0, 0.5, 0], [0.25, 0, 0, 0.5]]),
-        *[
-            (rule, TRIANGLE, [[0.5, 0.25, 0.25, 0], [0.25, 0.5, 0.25, 0], [0.25, 0.25, 0.25, 0.25], [0, 0, 0.25, 0.75]])
-            for rule in (topologies.laplacian, topologies.max_degree)
-        ],
-        (partial(topologies.laplacian, epsilon=7), nx.empty_graph(2), [[1, 0], [0, 1]]),
-        (partial(topologies.laplacian, weight="weight"), UNEQUAL, [[0.5, 0.5, 0], [0.5, 0.25, 0.25], [0, 0.25, 0.75]]),
-        (
-            partial(topologies.laplacian, weight="weight"),
-            nx.to_numpy_array(UNEQUAL),
-            [[0.5, 0.5, 0], [0.5, 0.25, 0.25], [0, 0.25, 0.75]],
-        ),
-        (
-            partial(topologies.laplacian, epsilon=0.125, weight="weight"),
-            UNEQUAL,
-            [[0.75, 0.25, 0], [0.25, 0.625, 0.125], [0, 0.125, 0.875]],
-        ),
-        (topologies.lazy(partial(topologies.laplacian, epsilon=0.25)), topologies.path(2), [[0.875, 0.125], [0.125, 0.875]]),
-        (topologies.lazy(topologies.lazy(topologies.max_degree)), topologies.path(2), [[0.875, 0.125], [0.125, 0.875]]),
+@pytest.mark.parametrize(("rule", "graph", "expected"), [
+    (topologies.metropolis, STAR, [[0.25, 0.25, 0.25, 0.25], [0.25, 0.75, 0, 0], [0.25, 0, 0.75, 0], [0.25, 0, 0, 0.75]]),
+    # Column j of push is 1 / (1 + out-degree of j), row i of pull 1 / (1 + in-degree of i); (i, j) is an edge from j to i.
+    (topologies.push, DIGRAPH, [[T, 0, T, 0.5], [T, 0.5, 0, 0], [T, 0.5, T, 0], [0, 0, T, 0.5]]),
+    (topologies.pull, DIGRAPH, [[T, 0, T, T], [0.5, 0.5, 0, 0], [T, T, T, 0], [0, 0, 0.5, 0.5]]),
+    (topologies.push, STAR, [[0.25, 0.5, 0.5, 0.5], [0.25, 0.5, 0, 0], [0.25, 0, 0.5, 0], [0.25, 0, 0, 0.5]]),
+    *[
+        (rule, TRIANGLE, [[0.5, 0.25, 0.25, 0], [0.25, 0.5, 0.25, 0], [0.25, 0.25, 0.25, 0.25], [0, 0, 0.25, 0.75]])
+        for rule in (topologies.laplacian, topologies.max_degree)
     ],
-)
+    (partial(topologies.laplacian, epsilon=7), nx.empty_graph(2), [[1, 0], [0, 1]]),
+    (partial(topologies.laplacian, weight="weight"), UNEQUAL, [[0.5, 0.5, 0], [0.5, 0.25, 0.25], [0, 0.25, 0.75]]),
+    (partial(topologies.laplacian, weight="weight"), nx.to_numpy_array(UNEQUAL),
+     [[0.5, 0.5, 0], [0.5, 0.25, 0.25], [0, 0.25, 0.75]]),
+    (partial(topologies.laplacian, epsilon=0.125, weight="weight"), UNEQUAL,
+     [[0.75, 0.25, 0], [0.25, 0.625, 0.125], [0, 0.125, 0.875]]),
+    (topologies.lazy(partial(topologies.laplacian, epsilon=0.25)), topologies.path(2), [[0.875, 0.125], [0.125, 0.875]]),
+    (topologies.lazy(topologies.lazy(topologies.max_degree)), topologies.path(2), [[0.875, 0.125], [0.125, 0.875]]),
+])  # fmt: skip
 def test_matrices_by_hand(rule, graph, expected):
     assert rule(graph).toarray().tolist() == expected
 
@@ -103,17 +94,14 @@ def test_edge_weights_follow_the_order_of_the_agents():
 
 
 @pytest.mark.parametrize("rule", [topologies.laplacian, topologies.sinkhorn])
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
-        (PATH, r"edge \(0, 1\) has no attribute 'weight'; every edge needs one"),
-        (weighted((0, 1, 1.0), (1, 2, -2.0)), r"edge \(1, 2\) has weight -2\.0; weights of edges must be finite .* above 0"),
-        (weighted((0, 1, 1.0), (1, 2, 0)), r"edge \(1, 2\) has weight 0;"),
-        (weighted(("a", "b", 1.0), ("b", "c", math.nan)), r"edge \('b', 'c'\) has weight nan;"),
-        (weighted((0, 1, 1.0), (1, 2, "heavy")), r"edge \(1, 2\) has weight 'heavy';"),
-        (np.array([[0, 1, 0], [1, 0, -3], [0, -3, 0]]), r"edge \(1, 2\) has weight -3\.0;"),
-    ],
-)
+@pytest.mark.parametrize(("graph", "message"), [
+    (PATH, r"edge \(0, 1\) has no attribute 'weight'; every edge needs one"),
+    (weighted((0, 1, 1.0), (1, 2, -2.0)), r"edge \(1, 2\) has weight -2\.0; weights of edges must be finite .* above 0"),
+    (weighted((0, 1, 1.0), (1, 2, 0)), r"edge \(1, 2\) has weight 0;"),
+    (weighted(("a", "b", 1.0), ("b", "c", math.nan)), r"edge \('b', 'c'\) has weight nan;"),
+    (weighted((0, 1, 1.0), (1, 2, "heavy")), r"edge \(1, 2\) has weight 'heavy';"),
+    (np.array([[0, 1, 0], [1, 0, -3], [0, -3, 0]]), r"edge \(1, 2\) has weight -3\.0;"),
+])  # fmt: skip
 def test_bad_edge_weights_are_named(rule, graph, message):
     with pytest.raises(ValueError, match=message):
         rule(graph, weight="weight")
@@ -165,21 +153,18 @@ def test_a_given_matrix_must_fit_its_graph():
 
 
 @pytest.mark.parametrize("function", [topologies.from_matrix, topologies.schedule_from_matrix])
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        ([[0.5, 0.5]], r"must be square with at least one row, got shape \(1, 2\)"),
-        (np.zeros((0, 0)), "must be square with at least one row"),
-        ([[1.0, 0.0], [0.5, math.nan]], r"not finite: nan at \(1, 1\)"),
-        ([[math.inf, 0.0], [0.5, 0.5]], r"not finite: inf at \(0, 0\)"),
-        ([[1.25, -0.25], [-0.5, 1.5]], r"negative weights, the least -0.5 at \(1, 0\)"),
-        ([[0.0, 1.0], [1.0, 0.0]], r"zeros on the diagonal, at rows 0, 1: these agents ignore their own values"),
-        (np.roll(np.eye(5), 1, axis=1), r"zeros on the diagonal, at rows 0, 1, 2, \.\.\."),
-        ([[0.5, 0.25], [0.25, 0.5]], r"row 0 sums to 0\.75 and column 0 to 0\.75"),
-        ([[0.5, 0.5, 0], [0, 0.9, 0], [0, 0, 1.25]], r"row 2 sums to 1\.25 and column 0 to 0\.5"),
-        ([[1.0, 0.0], [1e-6, 1.0]], r"row 1 sums to 1\.000001 and column 0 to 1\.000001"),
-    ],
-)
+@pytest.mark.parametrize(("matrix", "message"), [
+    ([[0.5, 0.5]], r"must be square with at least one row, got shape \(1, 2\)"),
+    (np.zeros((0, 0)), "must be square with at least one row"),
+    ([[1.0, 0.0], [0.5, math.nan]], r"not finite: nan at \(1, 1\)"),
+    ([[math.inf, 0.0], [0.5, 0.5]], r"not finite: inf at \(0, 0\)"),
+    ([[1.25, -0.25], [-0.5, 1.5]], r"negative weights, the least -0.5 at \(1, 0\)"),
+    ([[0.0, 1.0], [1.0, 0.0]], r"zeros on the diagonal, at rows 0, 1: these agents ignore their own values"),
+    (np.roll(np.eye(5), 1, axis=1), r"zeros on the diagonal, at rows 0, 1, 2, \.\.\."),
+    ([[0.5, 0.25], [0.25, 0.5]], r"row 0 sums to 0\.75 and column 0 to 0\.75"),
+    ([[0.5, 0.5, 0], [0, 0.9, 0], [0, 0, 1.25]], r"row 2 sums to 1\.25 and column 0 to 0\.5"),
+    ([[1.0, 0.0], [1e-6, 1.0]], r"row 1 sums to 1\.000001 and column 0 to 1\.000001"),
+])  # fmt: skip
 def test_bad_matrices_are_rejected(function, matrix, message):
     with pytest.raises(ValueError, match=message):
         function(matrix)
@@ -191,17 +176,14 @@ def test_bad_matrices_are_rejected(function, matrix, message):
 GOLDEN = (math.sqrt(5) - 1) / 2  # of a path: with scales (a, b, a), a^2 + a b = 1 and b^2 + 2 a b = 1
 
 
-@pytest.mark.parametrize(
-    ("graph", "expected"),
-    [
-        (topologies.path(3), [[GOLDEN, 1 - GOLDEN, 0], [1 - GOLDEN, 2 * GOLDEN - 1, 1 - GOLDEN], [0, 1 - GOLDEN, GOLDEN]]),
-        (nx.cycle_graph(5, create_using=nx.DiGraph), (np.eye(5) + np.roll(np.eye(5), 1, axis=0)) / 2),
-        *[
-            (regular, topologies.metropolis(regular).toarray())
-            for regular in (topologies.ring(7), topologies.complete(6), topologies.hypercube(4), topologies.torus(3, 4))
-        ],
+@pytest.mark.parametrize(("graph", "expected"), [
+    (topologies.path(3), [[GOLDEN, 1 - GOLDEN, 0], [1 - GOLDEN, 2 * GOLDEN - 1, 1 - GOLDEN], [0, 1 - GOLDEN, GOLDEN]]),
+    (nx.cycle_graph(5, create_using=nx.DiGraph), (np.eye(5) + np.roll(np.eye(5), 1, axis=0)) / 2),
+    *[
+        (regular, topologies.metropolis(regular).toarray())
+        for regular in (topologies.ring(7), topologies.complete(6), topologies.hypercube(4), topologies.torus(3, 4))
     ],
-)
+])  # fmt: skip
 def test_doubly_stochastic_matrices_by_hand(graph, expected):
     np.testing.assert_allclose(sinkhorn(graph).toarray(), expected, rtol=0, atol=2e-15)
 

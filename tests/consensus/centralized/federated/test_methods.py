@@ -115,16 +115,13 @@ def test_single_precision_stays(line):
         assert solve(problem, system, rounds=2).w.dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda problem: FedAvg(0.1, [1, 0]), ValueError, r"local_steps\[1\]"),
-        (lambda problem: FedAvg(0.1, "5"), (ValueError, TypeError), "local_steps"),
-        (lambda problem: solve(problem, FedNova(0.1, [1, 2]), rounds=1), ValueError, r"each of the 6 clients; got \(1, 2\)"),
-        (lambda problem: FedProx(0.1, coupling=0.0), ValueError, "coupling"),
-        (lambda problem: FedDyn(0.1, coupling=-1.0), ValueError, "coupling"),
-    ],
-)
+@pytest.mark.parametrize(("make", "error", "message"), [
+    (lambda problem: FedAvg(0.1, [1, 0]), ValueError, r"local_steps\[1\]"),
+    (lambda problem: FedAvg(0.1, "5"), (ValueError, TypeError), "local_steps"),
+    (lambda problem: solve(problem, FedNova(0.1, [1, 2]), rounds=1), ValueError, r"each of the 6 clients; got \(1, 2\)"),
+    (lambda problem: FedProx(0.1, coupling=0.0), ValueError, "coupling"),
+    (lambda problem: FedDyn(0.1, coupling=-1.0), ValueError, "coupling"),
+])  # fmt: skip
 def test_what_is_refused(problem, make, error, message):
     with pytest.raises(error, match=message):
         make(problem)

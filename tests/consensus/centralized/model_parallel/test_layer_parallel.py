@@ -192,18 +192,15 @@ def test_sent_elsewhere_it_is_the_network(problem):
     np.testing.assert_array_equal(runs[0].w, runs[1].w)
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind", "words"),
-    [
-        ({"model": consensus.MLP([3, 2])}, TypeError, r"model must be a ResNet, such as .*; got MLP\(\[3, 2\]"),
-        ({"workers": 0}, ValueError, "workers must be a whole number >= 1; got 0"),
-        ({"coarsening": 1}, ValueError, "coarsening must be a whole number >= 2; got 1"),
-        ({"levels": 1}, ValueError, "levels must be a whole number >= 2; got 1"),
-        ({"iterations": 0}, ValueError, "iterations must be a whole number >= 1; got 0"),
-        ({"workers": 3}, ValueError, r"multiple of workers \* coarsening \*\* \(levels - 1\) = 12, .* 3 workers .*; got 32"),
-        ({"levels": 4}, ValueError, r"= 128, so that each of 2 workers has as many on all 4 levels; got 32"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "kind", "words"), [
+    ({"model": consensus.MLP([3, 2])}, TypeError, r"model must be a ResNet, such as .*; got MLP\(\[3, 2\]"),
+    ({"workers": 0}, ValueError, "workers must be a whole number >= 1; got 0"),
+    ({"coarsening": 1}, ValueError, "coarsening must be a whole number >= 2; got 1"),
+    ({"levels": 1}, ValueError, "levels must be a whole number >= 2; got 1"),
+    ({"iterations": 0}, ValueError, "iterations must be a whole number >= 1; got 0"),
+    ({"workers": 3}, ValueError, r"multiple of workers \* coarsening \*\* \(levels - 1\) = 12, .* 3 workers .*; got 32"),
+    ({"levels": 4}, ValueError, r"= 128, so that each of 2 workers has as many on all 4 levels; got 32"),
+])  # fmt: skip
 def test_bad_settings_are_named(settings, kind, words):
     with pytest.raises(kind, match=words):
         LayerParallel(**{"model": GIVEN.model, "workers": 2} | settings)
