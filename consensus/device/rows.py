@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -101,8 +103,7 @@ class DeviceRows(NDArrayOperatorsMixin):
         return found
 
     def astype(self, dtype: Values, copy: bool = True) -> DeviceRows:
-        kind = getattr(loaded(), np.dtype(dtype).name)
-        return DeviceRows(self.tensor.to(kind, copy=copy))
+        return DeviceRows(self.tensor.to(_torch(dtype), copy=copy))
 
     def reshape(self, *shape: Values) -> DeviceRows:
         return DeviceRows(self.tensor.reshape(*shape))
@@ -114,57 +115,60 @@ class DeviceRows(NDArrayOperatorsMixin):
         return DeviceRows(self.tensor.transpose(one, other))
 
     def sum(self, axis: Values = None, keepdims: bool = False, dtype: Values = None) -> DeviceRows:
-        return _reduced("sum", self.tensor, axis, keepdims)
+        return _reduced("sum", self, axis, keepdims, dtype)
 
     def mean(self, axis: Values = None, keepdims: bool = False) -> DeviceRows:
-        return _reduced("mean", self.tensor, axis, keepdims)
+        return _reduced("mean", self, axis, keepdims)
 
     def max(self, axis: Values = None, keepdims: bool = False) -> DeviceRows:
-        return _reduced("amax", self.tensor, axis, keepdims)
+        return _reduced("amax", self, axis, keepdims)
 
     def min(self, axis: Values = None, keepdims: bool = False) -> DeviceRows:
-        return _reduced("amin", self.tensor, axis, keepdims)
+        return _reduced("amin", self, axis, keepdims)
 
     def any(self, axis: Values = None, keepdims: bool = False) -> DeviceRows:
-        return _reduced("any", self.tensor, axis, keepdims)
+        return _reduced("any", self, axis, keepdims)
 
     def all(self, axis: Values = None, keepdims: bool = False) -> DeviceRows:
-        return _reduced("all", self.tensor, axis, keepdims)
+        return _reduced("all", self, axis, keepdims)
 
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Values, out: Values = (), **options: Values) -> Values:
-        if method == "reduce" and ufunc.__name__ in ("add", "maximum", "minimum", "logical_or", "logical_and"):
-            name = {"add": "sum", "maximum": "amax", "minimum": "amin", "logical_or": "any", "logical_and": "all"}[
-                ufunc.__name__
-            ]
-            return _reduced(name, inputs[0].tensor, options.get("axis", 0), options.get("keepdims", False))
-        options = {name: value for name, value in options.items() if name != "dtype"}
-        function = getattr(loaded(), _UFUNCS.get(ufunc.__name__, ufunc.__name__), None)
+        name = ufunc.__name__
+        if method == "reduce" and name in _REDUCED and not out and options.keys() <= {"axis", "keepdims", "dtype"}:
+            return _REDUCED[name](inputs[0], **({"axis": 0} | options))
         if method == "reduceat" and ufunc is np.add:
             return _segments(inputs[0].tensor, inputs[1], options["axis"])
-        if ufunc.__name__ == "vecdot":
-            return DeviceRows((inputs[0].tensor * _tensor(inputs[1], inputs[0].tensor)).sum(-1))
-        if ufunc is np.ldexp:
-            function = times_power_of_two
+        function = _OTHERWISE.get(name) or getattr(loaded(), _UFUNCS.get(name, name), None)
         if method != "__call__" or function is None or options:
-            raise TypeError(f"{ufunc.__name__}{'' if method == '__call__' else f'.{method}'} has no form on a device")
+            raise _formless(name if method == "__call__" else f"{name}.{method}", options)
         like = next(part.tensor for part in inputs if isinstance(part, DeviceRows))
-        found = function(*_alike(inputs, like))
+        found = function(*_alike(ufunc, inputs, like))
         if out and not isinstance(out[0], DeviceRows):
             raise TypeError("an array of the host gets no numbers of a device in silence")
         if out:
             out[0].tensor.copy_(found)
             return out[0]
-        return DeviceRows(found)
+        return DeviceRows(found) if ufunc.nout == 1 else tuple(map(DeviceRows, found))
 
     def __array_function__(self, function: Callable[..., Any], types: object, args: Values, kwargs: Values) -> Values:
         if function in _MADE:  # like=self: NEP 35
             return DeviceRows(loaded().from_numpy(function(*args, **kwargs)).to(self.tensor.device))
         own = _FUNCTIONS.get(function.__name__)
-        if own is None:
-            raise TypeError(f"numpy.{function.__name__} has no form on a device")
+        if own is None or kwargs.keys() - _parameters(function.__name__):
+            raise _formless(f"numpy.{function.__name__}", kwargs if own else {})
         return own(*args, **kwargs)
+
+
+def _formless(name: str, options: Iterable[str]) -> TypeError:
+    given = ", ".join(f"{option}=" for option in options)
+    return TypeError(f"{name}{given and f' with {given}'} has no form on a device")
+
+
+@functools.cache
+def _parameters(name: str) -> set[str]:
+    return set(inspect.signature(_FUNCTIONS[name]).parameters)
 
 
 def _tensor(value: Values, like: Tensor) -> Values:
@@ -177,14 +181,50 @@ def _tensor(value: Values, like: Tensor) -> Values:
     return value
 
 
-def _alike(inputs: Sequence[Any], like: Tensor) -> list[Any]:
-    """Return the arguments of a function as tensors, or numbers beside a first one that is a tensor."""
-    found = [_tensor(part, like) for part in inputs]
-    if len(found) > 1 and not isinstance(found[0], loaded().Tensor):
-        found[0] = loaded().tensor(found[0], dtype=like.dtype, device=like.device)
-    if len(found) > 1 and not isinstance(found[1], loaded().Tensor):
-        found[1] = loaded().tensor(found[1], dtype=like.dtype if isinstance(found[1], float) else None, device=like.device)
+def _alike(ufunc: np.ufunc, inputs: Sequence[Any], like: Tensor) -> list[Any]:
+    """Return the arguments of a function as tensors, or numbers beside a first one that is a tensor.
+
+    Beside whole numbers and truths they get the types that NumPy gives them: PyTorch's own have seven digits.
+    """
+    torch, found = loaded(), [_tensor(part, like) for part in inputs]
+    if _whole(found):
+        kinds = ufunc.resolve_dtypes((*map(_kind, found), *(None,) * ufunc.nout))
+        return [_as(part, kind, like) for part, kind in zip(found, kinds, strict=False)]
+    if len(found) > 1 and not isinstance(found[0], torch.Tensor):
+        found[0] = torch.tensor(found[0], dtype=like.dtype, device=like.device)
+    if len(found) > 1 and not isinstance(found[1], torch.Tensor):
+        found[1] = torch.tensor(found[1], dtype=like.dtype if isinstance(found[1], float) else None, device=like.device)
     return found
+
+
+def _whole(found: Sequence[Any]) -> bool:
+    """Return whether any tensor holds whole numbers or truths, or none is one."""
+    tensors = [part for part in found if isinstance(part, loaded().Tensor)]
+    return not tensors or not all(part.is_floating_point() for part in tensors)
+
+
+def _kind(value: Values) -> Values:
+    """Return the type of an array, or of a number beside arrays, as NumPy's rules take them."""
+    kind = DeviceRows(value).dtype if isinstance(value, loaded().Tensor) else type(value)
+    return np.dtype(kind) if kind is bool else kind
+
+
+def _as(value: Values, dtype: Values, like: Tensor) -> Tensor:
+    found: Tensor = loaded().as_tensor(value, dtype=_torch(dtype), device=like.device)
+    return found
+
+
+def _torch(dtype: Values) -> Any:  # noqa: ANN401  # a type of PyTorch's
+    return getattr(loaded(), np.dtype(dtype).name)
+
+
+def _common(values: Sequence[Any], like: Tensor) -> list[Any]:
+    """Return values as tensors of one type, as far as PyTorch's own rules are not NumPy's."""
+    found = [_tensor(value, like) for value in values]
+    if not _whole(found):
+        return found
+    kind = np.result_type(*(DeviceRows(part).dtype if isinstance(part, loaded().Tensor) else part for part in found))
+    return [_as(part, kind, like) for part in found]
 
 
 def _indices(key: Values, like: Tensor) -> Values:
@@ -192,15 +232,27 @@ def _indices(key: Values, like: Tensor) -> Values:
         return tuple(_indices(part, like) for part in key)
     if isinstance(key, DeviceRows):
         return key.tensor
-    return loaded().as_tensor(key, device=like.device) if isinstance(key, np.ndarray) else key
+    if not isinstance(key, np.ndarray):
+        return key
+    return loaded().as_tensor(key if key.dtype == bool else key.astype(np.int64), device=like.device)
 
 
-def _reduced(name: str, tensor: Tensor, axis: Values, keepdims: bool) -> DeviceRows:
-    function = getattr(loaded(), name)
+def _reduced(name: str, rows: DeviceRows, axis: Values = None, keepdims: bool = False, dtype: Values = None) -> DeviceRows:
+    function, tensor = getattr(loaded(), name), rows.tensor
+    if dtype is not None or (name == "mean" and not tensor.is_floating_point()):
+        tensor = tensor.to(_torch(float if dtype is None else dtype))
     if axis is None:
         found = function(tensor)
         return DeviceRows(found.reshape((1,) * tensor.ndim) if keepdims else found)
     return DeviceRows(function(tensor, dim=axis, keepdim=keepdims))
+
+
+_REDUCED: dict[str, Callable[..., DeviceRows]] = {
+    ufunc: functools.partial(_reduced, name)
+    for ufunc, name in {
+        "add": "sum", "maximum": "amax", "minimum": "amin", "logical_or": "any", "logical_and": "all",
+    }.items()
+}  # fmt: skip
 
 
 def _segments(tensor: Tensor, starts: np.ndarray, axis: int) -> DeviceRows:
@@ -218,7 +270,7 @@ def _first(parts: Values) -> Tensor:
 
 
 def _joined(name: str) -> Callable[..., DeviceRows]:
-    def join(parts: Values, axis: int = 0, **_: Values) -> DeviceRows:
+    def join(parts: Values, axis: int = 0) -> DeviceRows:
         like = _first(parts)
         return DeviceRows(getattr(loaded(), name)([_tensor(part, like) for part in parts], dim=axis))
 
@@ -227,10 +279,7 @@ def _joined(name: str) -> Callable[..., DeviceRows]:
 
 def _where(condition: Values, *values: Values) -> DeviceRows:
     like = _first((condition, *values))
-    found = [_tensor(value, like) for value in values]
-    if all(isinstance(value, float) for value in found):  # PyTorch's own have seven digits
-        found[0] = loaded().tensor(found[0], dtype=loaded().float64, device=like.device)
-    return DeviceRows(loaded().where(_tensor(condition, like), *found))
+    return DeviceRows(loaded().where(_tensor(condition, like), *_common(values, like)))
 
 
 def _select(conditions: Values, choices: Values, default: Values = 0) -> DeviceRows:
@@ -245,25 +294,37 @@ def times_power_of_two(x: Tensor, exponents: Tensor) -> Tensor:
     return x * powers.view(loaded().float64).to(x.dtype)
 
 
-def _clip(a: DeviceRows, a_min: Values = None, a_max: Values = None, **_: Values) -> DeviceRows:
-    low, high = (_tensor(value, a.tensor) for value in (a_min, a_max))
-    if isinstance(low, loaded().Tensor) is not isinstance(high, loaded().Tensor):  # PyTorch takes two of a kind
-        low, high = (loaded().as_tensor(value, dtype=a.tensor.dtype, device=a.tensor.device) for value in (low, high))
-    return DeviceRows(loaded().clamp(a.tensor, low, high))
+def _vecdot(one: Tensor, other: Tensor) -> Tensor:
+    return (one * other).sum(-1)
+
+
+_OTHERWISE = {"vecdot": _vecdot, "ldexp": times_power_of_two}
+
+
+def _clip(a: DeviceRows, a_min: Values = None, a_max: Values = None) -> DeviceRows:
+    given = [value for value in (a_min, a_max) if value is not None]
+    tensor, *found = _common([a, *given], a.tensor)
+    if len({isinstance(value, loaded().Tensor) for value in found}) > 1:  # PyTorch takes two of a kind
+        found = [_as(value, a.dtype, a.tensor) for value in found]
+    bounds = iter(found)
+    low, high = (None if value is None else next(bounds) for value in (a_min, a_max))
+    return DeviceRows(loaded().clamp(tensor, low, high))
 
 
 def _norm(x: DeviceRows, ord: object = None, axis: Values = None, keepdims: bool = False) -> DeviceRows:
-    return DeviceRows(loaded().linalg.vector_norm(x.tensor, dim=axis, keepdim=keepdims))
+    if ord is not None and not isinstance(axis, int):  # of matrices
+        raise TypeError(f"numpy.linalg.norm with ord={ord!r}, axis={axis} has no form on a device")
+    return DeviceRows(loaded().linalg.vector_norm(x.tensor, 2 if ord is None else ord, dim=axis, keepdim=keepdims))
 
 
-def _einsum(subscripts: str, *operands: Values, **_: Values) -> DeviceRows:
+def _einsum(subscripts: str, *operands: Values, optimize: object = False) -> DeviceRows:
     like = _first(operands)
     return DeviceRows(loaded().einsum(subscripts, *(_tensor(part, like) for part in operands)))
 
 
 def _full(name: str) -> Callable[..., DeviceRows]:
-    def make(a: DeviceRows, *values: Values, dtype: Values = None, shape: Values = None, **_: Values) -> DeviceRows:
-        kind = a.tensor.dtype if dtype is None else getattr(loaded(), np.dtype(dtype).name)
+    def make(a: DeviceRows, *values: Values, dtype: Values = None, shape: Values = None) -> DeviceRows:
+        kind = a.tensor.dtype if dtype is None else _torch(dtype)
         return DeviceRows(getattr(a.tensor, name)(a.shape if shape is None else shape, *values, dtype=kind))
 
     return make
@@ -281,12 +342,12 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clip": _clip,
     "norm": _norm,
     "einsum": _einsum,
-    "sum": lambda a, axis=None, keepdims=False, **_: a.sum(axis, keepdims),
-    "mean": lambda a, axis=None, keepdims=False, **_: a.mean(axis, keepdims),
-    "max": lambda a, axis=None, keepdims=False, **_: a.max(axis, keepdims),
-    "amax": lambda a, axis=None, keepdims=False, **_: a.max(axis, keepdims),
-    "any": lambda a, axis=None, keepdims=False, **_: a.any(axis, keepdims),
-    "all": lambda a, axis=None, keepdims=False, **_: a.all(axis, keepdims),
+    "sum": functools.partial(_reduced, "sum"),
+    "mean": functools.partial(_reduced, "mean"),
+    "max": functools.partial(_reduced, "amax"),
+    "amax": functools.partial(_reduced, "amax"),
+    "any": functools.partial(_reduced, "any"),
+    "all": functools.partial(_reduced, "all"),
     "take_along_axis": lambda a, places, axis: DeviceRows(
         loaded().take_along_dim(a.tensor, _indices(places, a.tensor), dim=axis)
     ),
@@ -300,9 +361,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "solve": lambda a, b: DeviceRows(loaded().linalg.solve_ex(a.tensor, b.tensor)[0]),  # which waits for nothing
     "nan_to_num": lambda a: DeviceRows(a.tensor.nan_to_num()),
     "select": _select,
-    "copy": lambda a, **_: a.copy(),
-    "reshape": lambda a, shape, **_: a.reshape(shape),
-    "ravel": lambda a, **_: a.ravel(),
+    "copy": lambda a, order="K": a.copy(),  # in whatever layout
+    "reshape": lambda a, shape: a.reshape(shape),
+    "ravel": lambda a: a.ravel(),
     "swapaxes": lambda a, one, other: a.swapaxes(one, other),
     "split": lambda a, parts, axis=0: [DeviceRows(part) for part in loaded().tensor_split(a.tensor, parts, dim=axis)],
     "shape": lambda a: a.shape,

@@ -464,6 +464,68 @@ def test_rows_are_arrays_to_numpy_and_never_copied_in_silence():
         np.rint(one)
 
 
+WHOLE, TRUE = np.arange(-3, 5).reshape(2, 4), np.arange(8).reshape(2, 4) % 3 > 0
+
+
+@pytest.mark.parametrize("x", [WHOLE, TRUE], ids=["whole", "truths"])
+def test_whole_numbers_and_truths_become_what_numpy_makes_of_them(x):
+    """PyTorch makes 0.5 of whole numbers zero, and a third of them has seven digits."""
+    for f in (
+        lambda x: 0.3 * x + x * 0.7 - x / 3,
+        lambda x: np.where(x < 0.5, 0.1, x) + np.where(0.5 < x, 1, 0.1) + np.where(x > 0, 0.3, 0.1),
+        lambda x: np.maximum(x, 0.5) + np.clip(x, -0.5, 0.7),
+        lambda x: np.power(2.0, x) + np.sqrt(x * 1.0 + 3) + (x + 5) ** -1.0 + np.exp(x + 0),
+        lambda x: x.mean(axis=1, keepdims=True) + np.mean(x, axis=1, keepdims=True) + 1.0 * x.sum(axis=1, keepdims=True),
+        lambda x: np.ldexp(1.0, x + 0) + np.vecdot(x + 0, x / 7)[:, None] + np.mod(x + 0, 2.5),
+    ):
+        found, expected = f(DeviceRows(torch.from_numpy(x.copy()))).host(), f(x)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_options_of_numpys_functions_are_followed_or_refused():
+    a = RNG.standard_normal((3, 4)).astype(np.float32)
+    one, mask = DeviceRows(torch.from_numpy(a.copy())), np.array([True, False, True, False])
+    for f in (
+        lambda a: np.linalg.norm(a, 1, axis=1) + np.linalg.norm(a, np.inf, axis=1),
+        lambda a: np.sum(a, axis=1, dtype=float) + a.sum(axis=1, dtype=float),
+        lambda a: np.frexp(a)[0] + a[:, np.array([1, 0, 3, 2], np.uint8)],
+    ):
+        found, expected = f(one).host(), f(a)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    for f, words in (
+        (lambda: np.sum(one, axis=1, where=mask), r"numpy\.sum with axis=, where="),
+        (lambda: np.max(one, initial=5.0), r"numpy\.max with initial="),
+        (lambda: np.add.reduce(one, where=mask), r"add\.reduce with where="),
+        (lambda: np.vecdot(one, one, axis=0), r"vecdot with axis="),
+        (lambda: np.ravel(one, order="F"), r"numpy\.ravel with order="),
+        (lambda: np.clip(one, 0, 1, out=one), r"numpy\.clip with out="),
+        (lambda: np.linalg.norm(one, 2), r"numpy\.linalg\.norm with ord=2, axis=None"),
+    ):
+        with pytest.raises(TypeError, match=f"^{words} has no form on a device$"):
+            f()
+
+
+class Margins(Loss):
+    """Of classes 0 and 1, which are whole numbers."""
+
+    def value(self, outputs, targets):
+        return np.log1p(np.exp(-outputs * (2.0 * targets - 1))).sum(axis=-1) + np.where(targets < 0.5, 0.1, 0.3).sum(axis=-1)
+
+    def gradient(self, outputs, targets):
+        sign = 2 * (targets - 0.5)
+        return -sign / (1 + np.exp(outputs * sign))
+
+    def curvature(self, outputs, targets):
+        return 1 / ((1 + np.exp(outputs)) * (1 + np.exp(-outputs)))
+
+
+def test_whole_targets_in_a_loss_of_ones_own():
+    targets = (CLASSES[:, None] > np.arange(3)).astype(int)
+    assert_same(*both(problem(consensus.Linear(4, 3), Margins(), targets=targets), GradientTracking(0.02, batch=4)))
+
+
 FULL = FullLinearization(4.0)
 
 
