@@ -1,5 +1,7 @@
 """Stochastic methods: their equations in plain NumPy, where they end, and what they reject."""
 
+from functools import partial
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -8,20 +10,22 @@ import consensus
 import topologies
 from consensus import Minibatches, solvers
 from consensus._arrays.parallel import one_blas_thread
-from consensus.compression import TopK
+from consensus.compression import Quantize, TopK
 from consensus.engines.stacked import StackedNetwork
 from consensus.problems import Batch
-from consensus.step_sizes import StepDecay
+from consensus.solvers import KGT, LED, ProxSkip
+from consensus.step_sizes import CosineAnnealing, StepDecay
 from consensus.surrogates import FullLinearization, PartialLinearization
-from tests.helpers.problems import PUSH, problem
-from tests.helpers.quadratics import optimum, quadratic
+from tests.helpers.engine_harness import assert_same
+from tests.helpers.problems import PUSH, problem, smooth_optimum
+from tests.helpers.quadratics import dense, hessians, optimum, quadratic
 from tests.helpers.ranks_on_threads import assert_bits_of_one_process
-from tests.helpers.steps_by_hand import MLP, SCHEDULES
-from tests.helpers.stochastic import FALLING, LAZY, RULE, assert_iterates, curved, rest_of_descent
+from tests.helpers.refusals import refusals
+from tests.helpers.steps_by_hand import MLP, SCHEDULES, states
+from tests.helpers.stochastic import FALLING, LAZY, RULE, assert_equal_methods, assert_iterates, curved, rest_of_descent
 from tests.helpers.turns import with_slow
 
 # Plain statements of a round k: X, and the other arrays that a method keeps ----------------------------------------------
-
 P = curved()
 W, PUSHED, a = LAZY.weights(0).toarray(), PUSH.weights(0).toarray(), FALLING
 
@@ -222,8 +226,6 @@ def test_next_on_batches_follows_its_normal_equations(kind):
 
 
 # Stochastic methods: where they end, and what they reject.
-
-
 RIDGE = quadratic(8, 7, 8)
 BEST = np.tile(optimum(RIDGE), (8, 1))
 
@@ -348,3 +350,168 @@ def test_tables_that_would_be_too_large_are_rejected_with_their_size():
     functions = consensus.Problem.from_functions(lambda w: w[:, 0], np.ones_like, agents=6, parameters=1)
     with pytest.raises(TypeError, match="GTSAGA needs a model"):
         consensus.solve(functions, LAZY, solvers.GTSAGA(0.1), rounds=1)
+
+
+# KGT, LED and ProxSkip, which do more than one gradient an exchange: bounds, the rate of ProxSkip, counts.
+
+L2 = consensus.L2(0.1)
+SKIPPING = ProxSkip(0.05, probability=0.3, seed=4)
+
+
+@pytest.mark.parametrize("schedule", ["random", "periodic"])
+def test_kgt_reaches_the_optimum_on_changing_networks_too(schedule):
+    p = problem("squared", L2)
+    *_, end = states(KGT(0.02), p, SCHEDULES[schedule], 1500)
+    np.testing.assert_allclose(end.w, np.broadcast_to(smooth_optimum(p), end.w.shape), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("own", [0.15, 0.35, 0.7])  # least eigenvalues -0.7, where (1 - l^2) / |l| < 2, then -0.3 and 0.4
+def test_with_one_local_step_and_equal_quadratics_kgt_has_the_bound_of_its_docstring(own):
+    lowest, L = 2 * own - 1, 3.0
+    network = topologies.Static(topologies.ring(6), lambda g: topologies.laplacian(g, (1 - own) / 2))
+    p = consensus.Problem.from_functions(
+        lambda w: L * (w**2).sum(axis=1) / 12, lambda w: L * w / 6, agents=6, parameters=1, lipschitz=L / 6
+    )
+    bound = (min(2, (1 - lowest**2) / -lowest) if lowest < 0 else 2) / L
+    assert np.linalg.eigvalsh(dense(network))[0] == pytest.approx(lowest)
+    assert KGT(local_steps=1).stable_step(p, network) <= 0.9 * bound * (1 + 1e-9)
+    for factor, stable in ((0.99, True), (1.01, False)):
+        *_, end = states(KGT(factor * bound, local_steps=1), p, network, 4000)
+        assert (abs(end.w).max() < 1e-6) == stable
+
+
+def test_the_squared_error_of_proxskip_shrinks_as_its_theory_says():
+    """By 1 - min(alpha mu, p^2 (1 - lambda_2) / 2) or faster; by the second here, so half of p takes four times as long."""
+    p, network = quadratic(8), topologies.Static(topologies.ring(8))
+    curvatures, second = np.linalg.eigvalsh(hessians(p)[0]), np.linalg.eigvalsh(dense(network))[-2]
+    rates = {}
+    for probability in (0.1, 0.2):
+        runs = [list(states(ProxSkip(1 / curvatures.max(), probability, seed), p, network, 600)) for seed in range(4)]
+        errors = [[np.sum((run[n].w - optimum(p)) ** 2) for n in (100, 600)] for run in runs]
+        rates[probability] = -np.mean([np.log(late / early) for early, late in errors]) / 500
+        shrinks = probability**2 * (1 - second) / 2
+        assert shrinks < curvatures.min() / curvatures.max()
+        assert shrinks < rates[probability]
+    assert rates[0.2] / rates[0.1] == pytest.approx(4, rel=0.3)
+
+
+def test_a_round_that_is_skipped_costs_no_exchange():
+    p = problem("squared", L2)
+    history = consensus.solve(p, SCHEDULES["static"], SKIPPING, rounds=200, record_every=1).history
+    made = np.diff(history["exchanges"]).astype(bool)
+    assert made.tolist() == [SKIPPING.communicates(n) for n in range(200)]
+    assert 40 < made.sum() < 80
+    edges = 2 * SCHEDULES["static"].graph(0).number_of_edges()
+    assert history["messages"][-1] == edges * made.sum()
+    assert history["floats"][-1] == edges * made.sum() * p.parameters
+    assert history["gradients"][-1] == 200
+
+
+@pytest.mark.parametrize("solver", [KGT(0.02, local_steps=3), LED(0.02, local_steps=3)], ids=str)
+def test_local_steps_are_counted(solver):
+    history = consensus.solve(problem("squared", L2), SCHEDULES["static"], solver, rounds=10, record_every=1).history
+    assert (history["gradients"][-1], history["exchanges"][-1]) == (30, 10)
+
+
+# Methods with minibatches: batches that are whole shards, what trackers keep, what is counted, and settings.
+
+DESCENT = "D2 DecentLaM DGD DSGDm GradientTracking GTHSGD GTSARAH GTVR KGT LED QGDSGDm RelaySGD SGP"
+SURROGATES = (FullLinearization(2.0), PartialLinearization(0.5), PartialLinearization(0.3, "local"))
+COMPRESSED = [partial(getattr(solvers, name), Quantize(4)) for name in ("BEER", "CGT", "ChocoSGD", "LEAD", "MoTEF")]
+BATCHED = [partial(getattr(solvers, name), 0.02) for name in DESCENT.split()]
+BATCHED += [partial(make, 0.02) for make in COMPRESSED]
+BATCHED += [partial(kind, surrogate, 0.3) for kind in (solvers.NEXT, solvers.SONATA) for surrogate in SURROGATES]
+
+
+@pytest.mark.parametrize("make", BATCHED, ids=lambda make: " ".join(map(str, (make.func.__name__, *make.args))))
+@pytest.mark.filterwarnings("ignore:LEAD's theory needs convex")
+def test_a_batch_of_everything_is_the_whole_gradient_to_the_bit(make):
+    whole, batched, few = (consensus.solve(P, LAZY, make(batch=size), rounds=6) for size in (None, 16, 3))
+    assert_same(batched, whole)
+    assert not np.array_equal(few.w, whole.w)
+
+
+def test_whole_batches_make_exact_methods():
+    assert_equal_methods(P, (solvers.D2(0.05, 16), LAZY), (solvers.ExactDiffusion(0.05), SCHEDULES["static"]))
+    assert_equal_methods(
+        problem("squared", None, MLP), (solvers.GTHSGD(0.05, 10, beta=0.3), LAZY), (solvers.ProxGT(0.05), LAZY)
+    )
+
+
+TRACKING = [partial(kind, 0.05) for kind in (solvers.GTHSGD, solvers.GTSAGA, solvers.GTSARAH, solvers.GTVR)]
+TRACKING += [partial(solvers.GradientTracking, 0.05, order) for order in ("atc", "cta")]
+TRACKING += [partial(kind, FULL, 0.3, averaging=0.5) for kind in (solvers.NEXT, solvers.SONATA)]
+TRACKING += [partial(kind, TopK(3), 0.02, 0.3) for kind in (solvers.BEER, solvers.CGT, solvers.MoTEF)]
+
+
+@pytest.mark.parametrize("make", TRACKING, ids=lambda make: f"{make.func.__name__} {make.args[-1]}")
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_trackers_add_up_to_the_estimates(schedule, make):
+    for state in states(make(batch=RULE), P, SCHEDULES[schedule], 20):
+        tracked = state.y + state.change if make.func is solvers.GTSARAH else state[2] * getattr(state, "mass", 1.0)
+        estimates = next(getattr(state, name) for name in ("average", "momentum", "v", "gradient") if hasattr(state, name))
+        np.testing.assert_allclose(tracked.mean(axis=0), estimates.mean(axis=0), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("solver", [solvers.SGP(0.02, RULE), solvers.SONATA(FULL, 0.3, batch=RULE)], ids=["SGP", "SONATA"])
+def test_masses_add_up(solver):
+    for state in states(solver, P, PUSH, 20):
+        assert state.mass.sum() == pytest.approx(6, rel=1e-13)
+    assert np.ptp(state.mass) > 0.1
+
+
+@pytest.mark.parametrize("make", [solvers.DGD, solvers.GradientTracking])
+def test_a_number_of_samples_is_a_rule(make):
+    assert make(0.05, batch=3) == make(0.05, batch=Minibatches(3))
+    assert make(0.05).batch is None
+    assert "batch=Minibatches(size=3, seed=0, replacement=False)" in repr(make(0.05, batch=3))
+
+
+def test_the_history_counts_samples():
+    """3 of 4, 16, 9, 11, 7 and 13 samples in each of 13 rounds, less in the last round of an epoch."""
+    ring, sizes = topologies.ring(6), [4, 16, 9, 11, 7, 13]
+    history = consensus.solve(P, ring, solvers.DGD(0.05, batch=3), rounds=13, record_every=1).history
+    expected = [sum(min(3, n - round % -(-n // 3) * 3) for n in sizes) for round in range(13)]
+    assert history["samples"].tolist() == [0, *np.cumsum(expected)]
+    assert history["gradients"].tolist() == list(range(14))
+    whole = consensus.solve(P, ring, solvers.GradientTracking(0.05), rounds=2, record_every=1).history
+    assert whole["samples"].tolist() == [60, 120, 180]
+    assert history["epochs"].tolist() == (history["samples"] / 60).tolist()
+    assert whole["epochs"].tolist() == [1, 2, 3]
+
+
+def test_estimates_count_every_sample_that_they_look_at():
+    """Whole gradients of 60 samples, two gradients of a batch: but SAGA remembers the second."""
+    two = Minibatches(2, replacement=True)
+    for solver, rounds in (
+        (solvers.GTSAGA(0.02, two), 12),
+        (solvers.GTHSGD(0.02, two), 24),
+        (solvers.GTSARAH(0.02, two, period=2), 24),
+    ):
+        samples = np.diff(consensus.solve(P, LAZY, solver, rounds=4, record_every=1).history["samples"], prepend=0)
+        expected = [60, rounds, 60, rounds, 60] if isinstance(solver, solvers.GTSARAH) else [60] + 4 * [rounds]
+        assert samples.tolist() == expected
+
+
+@pytest.mark.parametrize("make", [solvers.D2, *COMPRESSED])
+def test_theory_has_no_step_for_batches(make):
+    name = getattr(make, "func", make).__name__
+    with pytest.raises(TypeError, match=f"{name} has no bound on its step for batches from theory: give step_size="):
+        consensus.solve(problem("squared", consensus.L2(0.1)), LAZY, make(batch=3), rounds=1)
+
+
+test_refusals = refusals(
+    (lambda: solvers.QGDSGDm(0.1, momentum=1), ValueError, "momentum must be a finite number >= 0 and < 1; got 1"),
+    (lambda: solvers.QGDSGDm(0.1, averaging=-0.1), ValueError, "averaging must be .*got -0.1"),
+    (lambda: solvers.GTHSGD(0.1, beta=0), ValueError, "beta must be a finite number > 0 and <= 1; got 0"),
+    (lambda: solvers.DecentLaM(0.1, momentum=1), ValueError, "momentum must be .*< 1; got 1"),
+    (lambda: solvers.GTSARAH(0.1, period=0), ValueError, "period must be a whole number >= 1; got 0"),
+    (lambda: solvers.GTVR(0.1, probability=0), ValueError, "probability must be a finite number > 0 and <= 1; got 0"),
+    (lambda: solvers.GTVR(0.1, seed=-1), ValueError, "seed must be a whole number >= 0; got -1"),
+    (lambda: solvers.GTHSGD(0), ValueError, "step_size must be a finite number > 0; got 0"),
+    (lambda: solvers.NEXT(FULL, 0.5, averaging=0.5), ValueError,
+     r"averaging is of gradients from batches: give batch=, or leave averaging=0\.5"),
+    (lambda: solvers.NEXT(FULL, 0.5, batch=3, averaging=2.0), ValueError, r"^averaging must be .* <= 1; got 2\.0"),
+    (lambda: consensus.solve(P, LAZY, solvers.QGDSGDm(CosineAnnealing(0.1, 3)), rounds=6), ValueError,
+     r"step_size=CosineAnnealing.* in round 3 must be a finite number > 0; got 0\.0"),
+)  # fmt: skip

@@ -1,10 +1,18 @@
 """Studies: what they do, resume, tune and refuse."""
 
+import contextlib
 import json
 import math
+import os
+import random
+import signal
+import subprocess
 import sys
 import threading
+import time
 import types
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,11 +20,14 @@ from scipy import stats
 
 import consensus
 import topologies
-from consensus.solvers import DGD, EXTRA, NEXT, NIDS, ExactDiffusion, GradientTracking
-from consensus.studies import CaseError, Grid, Study
+from consensus.engines import Processes
+from consensus.solvers import DGD, EXTRA, NEXT, NIDS, ExactDiffusion, GradientTracking, Needs, PushPull, Solver
+from consensus.studies import CaseError, Gaussian, Grid, NoisyMessages, Rounding, Study
 from consensus.studies.measure import Measure, Outcome, Value
 from consensus.studies.statistics import bound, cell, holm, paired, ratios
 from consensus.surrogates import FullLinearization
+from tests.helpers import tiny_study
+from tests.helpers.refusals import refusals
 
 
 def case(seed, graph="ring"):
@@ -260,3 +271,223 @@ def test_x_is_logarithmic_where_it_spans_more_than_two_decades(tmp_path):
     assert scales == ["log", "log", "linear"]
     few = study(tmp_path, seeds=1, solvers={"EXTRA": EXTRA()}, rounds=40).run(progress=False)
     assert [few.plot("gap", **given).axes[0].get_xscale() for given in ({}, {"log_x": True})] == ["linear", "log"]
+
+
+# Noise on messages: what it changes, and what tracking conserves under it.
+
+CENTRES = np.random.default_rng(0).standard_normal((6, 3))
+PROBLEM = consensus.Problem.from_functions(
+    lambda w, rows: ((w - CENTRES[rows]) ** 2).sum(axis=1), lambda w, rows: 2 * (w - CENTRES[rows]), agents=6, parameters=3
+)
+RING = topologies.ring(6)
+
+
+def last(solver, rounds, **options):
+    return consensus.solve(PROBLEM, RING, solver, rounds=rounds, start=np.ones(3), **options)
+
+
+def test_without_noise_it_is_the_method():
+    plain, quiet = last(GradientTracking(0.05), 30), last(NoisyMessages(GradientTracking(0.05), Gaussian(0.0)), 30)
+    assert np.allclose(plain.w, quiet.w, rtol=0, atol=1e-13)
+
+
+class State(NamedTuple):
+    round: int
+    w: np.ndarray
+
+
+class Averaging(Solver):
+    needs = Needs()
+
+    def init(self, problem, w):
+        return State(0, w)
+
+    def step(self, problem, network, state):
+        return State(state.round + 1, *network.mix(state.round, state.w))
+
+
+@pytest.mark.filterwarnings("ignore:.* ended above its start")
+def test_an_exchange_with_rounding_by_hand():
+    W = topologies.metropolis(RING).toarray()
+    w = np.random.default_rng(1).standard_normal((6, 3))
+    found = consensus.solve(PROBLEM, RING, NoisyMessages(Averaging(), Rounding(0.5)), rounds=1, start=w).w
+    own = np.diag(np.diag(W))
+    assert np.allclose(found, own @ w + (W - own) @ (np.round(w / 0.5) * 0.5), rtol=0, atol=1e-14)
+
+
+def test_the_sum_over_agents_walks_at_random_by_the_weights_of_others():
+    """Each round adds sum_j (1 - W_jj) e_j: on a ring of six, with W_jj = 1 / 3, a variance of 6 (2 / 3)^2 s^2."""
+    problem = consensus.Problem.from_functions(lambda w: 0 * w[:, 0], lambda w: 0 * w, agents=6, parameters=20_000)
+    noisy, deviation = NoisyMessages(Averaging(), Gaussian(0.1), seed=7), 0.1
+    for rounds in (1, 9):
+        total = consensus.solve(problem, RING, noisy, rounds=rounds, start=np.zeros(20_000)).w.sum(axis=0)
+        assert abs(total.var() / (rounds * 6 * (2 / 3) ** 2 * deviation**2) - 1) < 0.05
+
+
+@pytest.mark.slow
+def test_tracking_does_not_come_back_and_dgd_does():
+    """The trackers' sum is off for good: the mean goes on drifting, while that of DGD stays near the optimum."""
+    off = {}
+    for name, solver in (("tracking", GradientTracking(0.05)), ("DGD", DGD(0.05))):
+        result = last(NoisyMessages(solver, Gaussian(1e-2)), 1600, record_every=4)
+        off[name] = result.history["stationarity"]
+    assert np.median(off["tracking"][-50:]) > 1.7 * np.median(off["tracking"][5:20])
+    assert np.median(off["DGD"][-50:]) < 1.3 * np.median(off["DGD"][5:20])
+
+
+@pytest.mark.slow
+def test_engines_and_seeds():
+    noisy = NoisyMessages(GradientTracking(0.05), Gaussian(0.01), seed=4)
+    one, other = last(noisy, 10), last(noisy, 10, engine=Processes(2))
+    assert (one.w == other.w).all()
+    assert (last(NoisyMessages(GradientTracking(0.05), Gaussian(0.01), seed=5), 10).w != one.w).any()
+
+
+@pytest.mark.parametrize("noise", [Gaussian(0.1), Rounding(0.1)])
+def test_what_is_sent_is_checked(noise):
+    with pytest.raises(TypeError, match="rows must be an array of real numbers"):
+        noise.received(None, np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"draws must have the shape of rows, \(2, 3\); got \(3,\)"):
+        noise.received(np.ones((2, 3)), np.ones(3))
+
+
+test_refusals = refusals(
+    (lambda: NoisyMessages(PushPull(0.1), Gaussian(0.1)), TypeError, "doubly stochastic"),
+    (lambda: NoisyMessages(DGD(0.1), 0.1), TypeError, "noise must be Gaussian"),
+    (lambda: Gaussian(-1.0), ValueError, "deviation"),
+    (lambda: Rounding(0.0), ValueError, "step"),
+)
+
+
+# A study that is killed and stopped, again and again, is the one that was never stopped.
+
+
+def start(*arguments, errors=subprocess.PIPE):
+    environment = {**os.environ, "PYTHONPATH": str(Path(consensus.__file__).parents[1])}
+    return subprocess.Popen(
+        [sys.executable, tiny_study.__file__, *map(str, arguments)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+class Children:
+    """Processes of studies, one after the other, forked by one that has imported the package: imports take most of a start."""
+
+    def __init__(self):
+        self.server = start("serve", errors=None)  # a pipe that nobody reads would stop it
+
+    def close(self):
+        self.server.stdin.close()
+        assert self.server.wait(60) == 0
+        self.server.stdout.close()
+
+    def begin(self, folder, workers):
+        return int(self.ask(f"{folder} {workers}"))
+
+    def ask(self, line):
+        self.server.stdin.write(f"{line}\n")
+        self.server.stdin.flush()
+        return self.server.stdout.readline()
+
+    def end(self):
+        return os.waitstatus_to_exitcode(int(self.ask("")))
+
+
+def stop(children, folder, workers, sign, more):
+    """Send a signal to a study, and on ctrl-C to its workers, once so many files more are there; return how it ended."""
+    runs, draws = folder / "runs", random.Random(more)
+    have = len(list(runs.glob("*.npz")))
+    process = children.begin(folder, workers)
+    until = time.monotonic() + 120
+    while len(list(runs.glob("*.npz"))) < have + more:
+        assert time.monotonic() < until
+        time.sleep(0.005)
+    time.sleep(0.02 * draws.random())  # anywhere in a run
+    (os.killpg if sign == signal.SIGINT else os.kill)(process, sign)
+    return children.end()
+
+
+@pytest.mark.slow
+def test_killed_and_stopped_it_equals_one_that_never_was(tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    tiny_study.study(whole).run(progress=False)
+    children = Children()
+    stops = [signal.SIGKILL, signal.SIGINT] * 5
+    ends = [stop(children, broken, 2 if k in (3, 6) else 1, sign, 10 + k) for k, sign in enumerate(stops)]
+    assert ends[::2] == [-signal.SIGKILL] * 5
+    assert 0 not in ends
+    children.begin(broken, 1)
+    assert children.end() == 0
+    children.close()
+    names = sorted(path.name for path in (whole / "runs").iterdir())
+    assert len(names) >= 200
+    assert sorted(path.name for path in (broken / "runs").iterdir()) == names  # and no parts of files
+    for name in names:
+        one, other = (consensus.load(folder / "runs" / name) for folder in (whole, broken))
+        assert (one.w.tobytes(), one.reason, one.rounds) == (other.w.tobytes(), other.reason, other.rounds)
+        for column in one.history:
+            assert column == "seconds" or np.array_equal(one.history[column], other.history[column], equal_nan=True)
+    first, second = tiny_study.study(whole), tiny_study.study(broken)
+    assert first.table().equals(second.table())
+    assert first.grids().equals(second.grids())
+    assert first.runs().equals(second.runs())
+
+
+def children_of(process):
+    """Return the processes that this one has started."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1]) == process:
+                found.append(int(folder.name))
+    return found
+
+
+def alive(process):
+    with contextlib.suppress(OSError):
+        return (Path("/proc") / str(process) / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_forked_process_has_workers_of_its_own_and_they_end_with_it(tmp_path):
+    children = Children()
+    done = int(children.ask(f"here {tmp_path / 'first'} 2"))  # workers of the process that forks the others
+    assert done >= 200
+    process = children.begin(tmp_path / "second", 2)
+    until = time.monotonic() + 120
+    while len(list((tmp_path / "second" / "runs").glob("*.npz"))) < 5:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    workers = children_of(process)
+    assert len(workers) >= 2
+    os.kill(process, signal.SIGKILL)
+    assert children.end() == -signal.SIGKILL
+    while any(map(alive, workers)):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    children.begin(tmp_path / "second", 2)
+    assert children.end() == 0
+    children.close()
+    first, second = (tiny_study.study(tmp_path / name) for name in ("first", "second"))
+    assert first.table().equals(second.table())
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_that_nothing_is_lost_and_another_process_is_refused(tmp_path):
+    process = start(tmp_path, 1)
+    while not list(tmp_path.glob("runs/*.npz")):
+        time.sleep(0.01)
+    with pytest.raises(ValueError, match="in use by another process"):
+        tiny_study.study(tmp_path).run(progress=False)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert "stopped by the user: what is done is kept" in said
+    assert process.returncode != 0
