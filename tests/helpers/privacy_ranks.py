@@ -178,13 +178,9 @@ def refused(folder):
             return str(error)
 
     options = [
-        {"tolerance": 1e-3},
-        {"stop": "objective <= 1.0"},
-        {"keep": "stationarity"},
-        {"agent_objectives": True},
-        {"test": own.shards},
-        {"test": (X, y), "stop": "test_error <= 1e9"},
-    ]
+        {"tolerance": 1e-3}, {"stop": "objective <= 1.0"}, {"keep": "stationarity"}, {"agent_objectives": True},
+        {"test": own.shards}, {"test": (X, y), "stop": "test_error <= 1e9"},
+    ]  # fmt: skip
     everyone = engine.ranks.allgather([attempt(**some) for some in options])
     say([list(each) for each in zip(*everyone, strict=True)])
 

@@ -33,13 +33,9 @@ DIRECTIONS = [
     AccumAdam(window=2, weight_decay=DECAY),
 ]
 SOLVERS = [
-    DGD(0.01, 3),
-    GradientTracking(CosineAnnealing(0.01, 20)),
-    GradientTracking(0.01, "cta", 3),
-    KGT(0.01, 2, batch=3),
-    QGDSGDm(0.005, 3),
-    SGP(0.01),
-]
+    DGD(0.01, 3), GradientTracking(CosineAnnealing(0.01, 20)), GradientTracking(0.01, "cta", 3), KGT(0.01, 2, batch=3),
+    QGDSGDm(0.005, 3), SGP(0.01),
+]  # fmt: skip
 MODEL = problem("logistic", consensus.L2(0.1), consensus.MLP([4, 6, 1]), "sizes")
 RING = topologies.Static(topologies.ring(6))
 DIRECTED = topologies.Static(topologies.ring(6).to_directed(), weights=topologies.push)
