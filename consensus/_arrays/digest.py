@@ -223,10 +223,11 @@ def _home(module: str | None) -> str:
 
 
 def _left_out(kind: type, name: str) -> bool:
-    """Return whether an attribute of a class's objects is a cache, or a field with ``compare=False``."""
+    """Return whether an attribute of a class's objects is a cache, a field with ``compare=False``, or one of ``_undigested``."""
     field = getattr(kind, "__dataclass_fields__", {}).get(name)
     cached = isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
-    return cached or (isinstance(field, dataclasses.Field) and not field.compare)
+    compared = name not in getattr(kind, "_undigested", ()) and (not isinstance(field, dataclasses.Field) or field.compare)
+    return cached or not compared
 
 
 def _counts(name: str, value: object) -> bool:

@@ -83,6 +83,7 @@ class BaseProblem(ABC):
     shards: Any = None
     reduction: str | None = None
     _samples = 0  # of the agents held here, in a gradient of all of them
+    _undigested = ("work",)  # runs change it
 
     def __init__(
         self,

@@ -163,6 +163,15 @@ def test_caches_and_fields_that_are_not_compared_do_not_count():
     assert digest(matrix, graph) == before
 
 
+def test_a_run_changes_no_digest_of_its_problem():
+    """A metric that names the problem is the same one when the run goes on."""
+    problem = engine_cases.problem()
+    before = digest(problem)
+    consensus.solve(problem, topologies.ring(problem.agents), rounds=3)
+    assert problem.work.gradients
+    assert digest(problem) == before
+
+
 @pytest.mark.parametrize("lost", [(x for x in "ab"), open(__file__)])  # noqa: SIM115
 def test_what_cannot_be_compared_is_named(lost):
     with pytest.raises(TypeError, match=r"^Plain\.parts\[1\]\['a'\] cannot be compared .* leave it out of what __getstate__"):
