@@ -1,10 +1,10 @@
 """Argument checks shared by the package: every message names the argument, its value and what is allowed."""
 
-import math
 import os
 import sys
 import warnings
 from collections.abc import Collection, Iterable
+from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -19,9 +19,16 @@ from topologies._checks import offers as offers
 from topologies._checks import real as real
 from topologies._checks import schedule as schedule
 from topologies._checks import shown as shown
+from topologies._checks import unmasked as unmasked
 
 T = TypeVar("T")
-_NUMBERS = (bool, np.bool_, Real)
+_NUMBERS = (bool, np.bool_, Real, Decimal)
+_REMEDIES = {  # for arrays of other kinds, by NumPy's letter
+    "c": "numpy.real({0}) and numpy.imag({0}) are real",
+    "M": "give times since one of these dates, such as ({0} - start) / numpy.timedelta64(1, 'D')",
+    "m": "give the number of these lengths of time, such as {0} / numpy.timedelta64(1, 'D')",
+    "V": "give a data frame of these records, pandas.DataFrame(numpy.ravel({0}))",
+}
 _MOST = np.iinfo(np.intp).max  # that an array can be long
 _HERE = os.path.dirname(__file__) + os.sep
 
@@ -46,7 +53,7 @@ def number(
         f"{sign} {bound}" for sign, bound in ((">", above), (">=", least), ("<", below), ("<=", most)) if bound is not None
     )
     wanted = f"a finite number {allowed}".rstrip()
-    if not isinstance(value, Real) or isinstance(value, bool) or not _finite(value):
+    if not isinstance(value, Real) or isinstance(value, bool) or not abs(cast(float, value)) <= sys.float_info.max:
         raise ValueError(f"{name} must be {wanted}; got {shown(value)}")
     within = (
         (above is None or not value <= above)
@@ -57,13 +64,6 @@ def number(
     if not within:
         raise ValueError(f"{name} must be {wanted}; got {value!r}")
     return float(value)
-
-
-def _finite(value: Real) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
-        return False
 
 
 def optional_number(name: str, value: object, **bounds: float) -> float | None:
@@ -101,8 +101,8 @@ def choice(name: str, value: T, allowed: Collection[object]) -> T:
 def array(name: str, value: object) -> np.ndarray:
     """``value`` as an array of real numbers; raise ``TypeError`` or ``ValueError`` that says what in it is none.
 
-    Tables whose columns are numbers and booleans come as objects: they become floats, column by column. Numbers are in the
-    machine's byte order.
+    Numbers and booleans that come as objects, as those of tables with several kinds of columns, become floats. Numbers are in
+    the machine's byte order.
     """
     if getattr(value, "on_device", type(value) is np.ndarray and value.dtype.kind in "fiub" and value.dtype.isnative):
         return cast(np.ndarray, value)
@@ -111,20 +111,23 @@ def array(name: str, value: object) -> np.ndarray:
         return found.astype(found.dtype.newbyteorder("="), copy=False)
     if found.ndim == 0:
         raise TypeError(f"{name} must be an array of real numbers; got {shown(value)}")
-    wrong = []
-    if found.dtype.kind == "O" and not isinstance(value, np.ndarray):
-        columns = found.T if found.ndim == 2 else [found]
-        for number, column in enumerate(columns):
-            odd = [cell for cell in column.ravel().tolist() if not isinstance(cell, _NUMBERS)]
-            wrong += [(number, shown(odd[0]))] if odd else []
-        if not wrong:
+    odd: dict[int, str] = {}
+    if found.dtype.kind == "O":
+        for number, column in enumerate(found.T if found.ndim == 2 else [found]):
+            cells = [cell for cell in column.ravel().tolist() if not isinstance(cell, _NUMBERS)]
+            odd |= {number: shown(cells[0])} if cells else {}
+        if not odd:
             return found.astype(float)
     labels = getattr(value, "columns", None) if hasattr(value, "iloc") else None
-    if labels is not None and wrong:
-        listed = ", ".join(f"{labels[number]!r} ({cell})" for number, cell in wrong[:5]) + (", ..." if len(wrong) > 5 else "")
+    if labels is not None and odd:
+        listed = ", ".join(f"{labels[number]!r} ({cell})" for number, cell in [*odd.items()][:5]) + ", ..." * (len(odd) > 5)
         raise ValueError(f"{name} must hold real numbers; not so its columns {listed}: encode or remove them")
-    cell = f", such as {wrong[0][1]}" if wrong else ""
-    raise ValueError(f"{name} must hold real numbers; got dtype {found.dtype}{cell} (encode labels as 0, 1, ... first)")
+    cell, text = (
+        f", such as {min(odd.items())[1]}" if odd else "",
+        "{0}.astype(float) if these are numbers, labels as 0, 1, ...",
+    )
+    remedy = _REMEDIES.get(found.dtype.kind, text).format(name if name.isidentifier() else "value")
+    raise ValueError(f"{name} must hold real numbers; got dtype {found.dtype}{cell}: {remedy}")
 
 
 def floats(name: str, value: object, dtype: np.dtype | None = None) -> np.ndarray:
@@ -151,13 +154,7 @@ def dense(name: str, value: object) -> np.ndarray:
             f"{name} must be a dense array; got a sparse {type(value).__name__} {value.shape}: pass "
             f"{f'{name}.toarray()' if name.isidentifier() else 'what its toarray() returns'}"
         )
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        masked = np.argwhere(np.ma.getmaskarray(value)).tolist()
-        shown_places = ", ".join(f"[{', '.join(map(str, place))}]" for place in masked[:5])
-        raise ValueError(
-            f"{name} must have no masked entries; {len(masked)} of {value.size} are: {shown_places}"
-            f"{', ...' * (len(masked) > 5)}. Leave their rows out, or fill them in: {name}.filled(value)"
-        )
+    value = unmasked(name, value, f"the rows without them, or {name}.filled(value)")
     if isinstance(value, list | tuple):  # NumPy makes an array of such a list without its masks
         for place, one in enumerate(value):
             if isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one):

@@ -223,7 +223,7 @@ def _home(module: str | None) -> str:
 
 
 def _left_out(kind: type, name: str) -> bool:
-    """Return whether an attribute of a class's objects is a cache, a field with ``compare=False``, or one of ``_undigested``."""
+    """Return whether an attribute of a class's objects is a cache, ``_undigested``, or a field with ``compare=False``."""
     field = getattr(kind, "__dataclass_fields__", {}).get(name)
     cached = isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
     compared = name not in getattr(kind, "_undigested", ()) and (not isinstance(field, dataclasses.Field) or field.compare)

@@ -42,8 +42,9 @@ def converted(X: Any, y: ArrayLike, names: tuple[str, str]) -> tuple[np.ndarray,
     """
     X, y = features(names[0], X), _checks.array(names[1], y)
     if X.ndim < 2 or math.prod(X.shape) == 0:
-        wanted = "(samples, features), or (samples, ...) as images have,"
-        raise ValueError(f"{names[0]} must have shape {wanted} at least one of each; got {X.shape}")
+        wanted = "(samples, features), or (samples, ...) as images have, at least one of each"
+        one = "; numpy.reshape(X, (-1, 1)) has one feature" if X.ndim == 1 else ""
+        raise ValueError(f"{names[0]} must have shape {wanted}; got {X.shape}{one}")
     rows = X.shape[0]
     if y.ndim not in (1, 2) or len(y) != rows or y.size == 0:
         flat = f"; flatten the labels of each sample: y.reshape({rows}, -1)" if y.ndim > 2 and len(y) == rows else ""
@@ -52,9 +53,11 @@ def converted(X: Any, y: ArrayLike, names: tuple[str, str]) -> tuple[np.ndarray,
         )
     whole = X.dtype in (np.int32, np.int64)
     dtype = np.float32 if X.dtype == np.float32 or X.dtype.name in _SMALL else np.float64
+    most = np.finfo(dtype).max
     for name, array in zip(names, (X, y), strict=True):
         with np.errstate(over="ignore"):  # a number too large for float32 is rejected here, instead of becoming inf below
-            finite = np.isfinite(_stored(array).astype(dtype, copy=False))
+            stored = _stored(array).astype(dtype, copy=False)
+            finite = (stored < most**0.5) & (stored > -(most**0.5))
         if not finite.all():
             where = np.argwhere(~finite)[0]
             if sp.issparse(array):
@@ -62,6 +65,7 @@ def converted(X: Any, y: ArrayLike, names: tuple[str, str]) -> tuple[np.ndarray,
                 where = np.array([np.searchsorted(sparse.indptr, where[0], side="right") - 1, sparse.indices[where[0]]])
             raise ValueError(
                 f"{name} must be finite in {np.dtype(dtype)}; {name}[{', '.join(map(str, where))}] is {array[tuple(where)]}"
+                + (", whose square is not: take another unit" if abs(array[tuple(where)]) <= most else "")
             )
     return X if whole else X.astype(dtype, copy=False), y.reshape(len(y), -1).astype(dtype, copy=False)
 

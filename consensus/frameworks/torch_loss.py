@@ -126,7 +126,10 @@ class TorchLoss(Loss):
         )
         if reduction not in (None, *allowed):
             one, other = (f"reduction={each!r}" for each in allowed)
-            raise ValueError(f"function must have {one} or {other}; {function} has {reduction!r}")
+            weighted = getattr(function, "weight", None) is not None or getattr(function, "ignore_index", -1) >= 0
+            own = isinstance(function, _loaded().nn.CrossEntropyLoss) and weighted and reduction == "mean"
+            mean = "; consensus.CrossEntropy(weight=[...], ignore_index=...) has its mean, by the sum of weights" if own else ""
+            raise ValueError(f"function must have {one} or {other}; {function} has {reduction!r}{mean}")
         if reduction and self.over == "batch" and self.reduction is None:
             object.__setattr__(self, "reduction", reduction)
         if trained := [name for name, part in function.named_parameters() if part.requires_grad]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard, cast
 
@@ -14,6 +15,7 @@ from consensus import _checks
 from consensus._checks import listed as listed
 from consensus.data.tables import Classes as Classes
 from consensus.tables import looks
+from topologies import _names
 
 if TYPE_CHECKING:
     import pandas
@@ -372,17 +374,30 @@ def alike(name: str, X: object, columns: Columns | None, **joined: Any) -> Any: 
 
 
 def check_order(X: object, **columns: Any) -> None:  # noqa: ANN401  # of pandas
-    """Warn of columns whose index is that of ``X`` in another order, as rows are joined by place."""
+    """Warn of columns whose index is that of ``X`` in another order, or in part, as rows are joined by place.
+
+    An index 0, 1, ... counts places, and needs to be no other's.
+    """
     index: Any = getattr(X, "index", None)
     for name, column in columns.items():
-        if not (hasattr(column, "iloc") and hasattr(X, "iloc")) or column.index.equals(index):
+        if not (hasattr(column, "iloc") and hasattr(X, "iloc")) or column.index.equals(index) or len(column) != len(index):
             continue
-        if len(column) == len(index) == len(column.index.union(index)) and index.is_unique:
-            short = name.partition(" ")[0]
-            _checks.warn(
-                f"{name} has the index of X in another order, and its rows are joined to those of X by place: "
-                f"{short}.loc[X.index] has the order of X, and {short}.to_numpy() says that places are meant"
+        short, own, theirs = name.partition(" ")[0], Counter(column.index), Counter(index)
+        if own == theirs:
+            how = "in another order"
+            order = (
+                f"{short}.loc[X.index] has the order of X"
+                if index.is_unique
+                else "reset_index(drop=True) of the whole table comes first"
             )
+        elif own & theirs and not any(np.array_equal(one, np.arange(len(one))) for one in (index, column.index)):
+            how, order = "for some rows only", "leave out the same rows of both"
+        else:
+            continue
+        _checks.warn(
+            f"{name} has the index of X {how}, and its rows are joined to those of X by place: {order}, and "
+            f"{short}.to_numpy() says that places are meant"
+        )
 
 
 def complete(name: str, X: object) -> tuple[Any, Columns | None]:
@@ -413,7 +428,7 @@ def labels(name: str, y: Any, classes: Classes | None = None) -> tuple[Any, Clas
     elif isinstance(y, str) or _checks.dense(name, y).dtype.kind not in "OUS":
         return y, classes
     cells = np.asarray(y, object)
-    absent = [cell is None or bool(cell != cell) for cell in cells.ravel().tolist()]  # NaN differs from itself
+    absent = list(map(_names.is_missing, cells.ravel().tolist()))
     if any(absent):
         raise ValueError(f"{name} has {sum(absent)} missing of {cells.size} values, the first in row {int(np.argmax(absent))}")
     if classes is None:
@@ -486,7 +501,7 @@ def not_numbers(where: object, columns: Mapping[str, pandas.Series], from_file: 
     for label, column in list(columns.items())[:5]:
         cells = column.dropna().astype(object)
         words = [not looks.is_number(cell) for cell in cells]
-        texts = list(cells[words]) or list(cells)
+        texts = list(cells[words]) or [cell for cell in cells if isinstance(cell, str)]
         row = int(np.argmax([cell is texts[0] for cell in column.astype(object)]))
         found = looks.look(cells) if column.dtype.kind not in "Mm" else looks.DATES[column.dtype.kind]
         cell = f"{label!r} ({_checks.shown(texts[0])} in row {row}"
@@ -495,6 +510,11 @@ def not_numbers(where: object, columns: Mapping[str, pandas.Series], from_file: 
         different, count = len(set(map(str, cells))), len(cells)
         if found is not None:
             faults.append(f"{cell}: {found.what}, for which {looks.remedy(found, label, from_file)})")
+        elif not any(words):  # of objects
+            numbers = f"frame[{label!r}] = pandas.to_numeric(frame[{label!r}])"
+            faults.append(f"{cell}, text that reads as a number: {numbers}, or {category} if these are categories)")
+        elif not all(isinstance(one, Hashable) for one in texts):
+            faults.append(f"{cell}: numpy.stack(frame[{label!r}]) makes an array of all, {drop} leaves them out)")
         elif len(texts) < len(cells) / 2:
             gone = f"na_values=[{texts[0]!r}] if it is a missing one" if from_file else "replace it"
             faults.append(f"{cell}, among {len(cells) - len(texts)} numbers: {gone})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from consensus import _checks
@@ -54,6 +55,11 @@ def whole_data(
         raise ValueError(
             f"X must have shape (samples, features), and y (samples,) or (samples, outputs); got {X.shape} and {y.shape}"
         )
+    for name, array in (("X", X), ("y", y)):  # missing ones may be filled in
+        numbers = np.asarray(array.data if sp.issparse(array) else array)
+        largest = np.nanmax(np.abs(numbers), initial=0) if numbers.dtype.kind == "f" else 0
+        if largest > np.finfo(float).max ** 0.5:
+            raise ValueError(f"{name} must have numbers whose squares are finite; it has {largest:g}: take another unit")
     if groups is not None:
         numbered(groups, len(y))  # raises an error for invalid groups
         groups = np.asarray(groups)

@@ -285,7 +285,7 @@ def test_times_are_read_from_a_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"compute: .*none.csv must be a CSV file with the columns agent, seconds"):
         run(Simulated(tmp_path / "none.csv"))
     hidden = np.ma.masked_array(np.ones((8, 8)), np.eye(8, k=1))
-    with pytest.raises(ValueError, match=r"delay must have no masked entries; 7 of 64 are"):
+    with pytest.raises(ValueError, match=r"delay has 7 masked entries, at "):
         run(Simulated(delay=hidden))
     for content, words in (
         (b"", "must be a CSV file"),

@@ -1,10 +1,12 @@
 """Data frames: names are kept, booleans are numbers, categories become features, and other frames become the same numbers."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.preprocessing import OneHotEncoder
 
 import consensus
@@ -216,3 +218,39 @@ def test_text_is_rejected_everywhere(name, take):
 def test_a_test_set_is_a_pair(test):
     with pytest.raises((TypeError, ValueError), match=r"^(test must be a pair \(X, y\)|X of test must)"):
         solve(test)
+
+
+def test_indices_that_differ_in_some_rows_or_repeat_are_named():
+    frame, y = pd.DataFrame(np.eye(30, 3)), pd.Series(Y)
+    with pytest.warns(
+        UserWarning, match="y has the index of X for some rows only, .*: leave out the same rows of both, and y.to"
+    ):
+        partition(frame.drop([3, 5]), y.drop([4, 6]), 2)
+    repeated = [0, 1] * 15
+    with pytest.warns(
+        UserWarning, match=r"y has the index of X in another order, .*: reset_index\(drop=True\) of the whole table comes first"
+    ):
+        partition(frame.set_axis(repeated), y.set_axis(repeated[::-1]), 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        partition(frame.drop([3, 5]), y.drop([3, 5]).reset_index(drop=True), 2)  # its index counts places
+        partition(frame.set_axis(repeated), y.set_axis(repeated), 2)
+
+
+def test_cells_that_are_no_plain_text_have_remedies_of_their_own():
+    mixed = pd.DataFrame({"a": [1, "2"] * 15})
+    with pytest.raises(ValueError, match=r"'a' \('2' in row 1, text that reads as a number: frame\['a'\] = pandas.to_numeric"):
+        partition(mixed, Y, 2)
+    assert partition(mixed.apply(pd.to_numeric), Y, 2).features.max() == 2
+    lists = pd.DataFrame({"a": [[1.0, 2.0]] * 30})
+    with pytest.raises(ValueError, match=r"in row 0: numpy.stack\(frame\['a'\]\) makes an array of all"):
+        partition(lists, Y, 2)
+    assert partition(np.stack(lists["a"]), Y, 2).features.shape == (2, 15, 2)
+    with pytest.raises(ValueError, match="y has 15 missing of 30 values, the first in row 1"):
+        partition(np.eye(30, 3), pd.array([True, None] * 15, "boolean"), 2)
+
+
+def test_numbers_without_a_square_are_not_standardised():
+    for given in ((1e200 * np.eye(30, 3), Y), (np.eye(30, 3), 1e200 * Y), (sparse.csr_array(1e200 * np.eye(30, 3)), Y)):
+        with pytest.raises(ValueError, match=r"must have numbers whose squares are finite; it has .*e\+200: take another unit"):
+            split(*given)

@@ -2,8 +2,10 @@
 
 import itertools
 import warnings
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import consensus
@@ -145,6 +147,28 @@ def test_single_precision_and_whole_numbers_stay_and_short_numbers_become_float3
     assert shards.indices.dtype.kind == "i"
 
 
+def test_numbers_that_come_as_objects_are_those_numbers():
+    decimals = np.array([[Decimal(repr(x)) for x in row] for row in X.tolist()])
+    for given in (X.astype(object), decimals, decimals.tolist()):
+        np.testing.assert_array_equal(partition(given, Y.astype(object), 2).features, partition(X, Y, 2).features)
+
+
+def test_remedies_for_other_kinds_of_arrays_work():
+    records = np.rec.fromarrays(X.T)
+    with pytest.raises(ValueError, match=r"of these records, pandas.DataFrame\(numpy.ravel\(X\)\)"):
+        partition(records, Y, 2)
+    np.testing.assert_array_equal(partition(pd.DataFrame(np.ravel(records)), Y, 2).features, partition(X, Y, 2).features)
+    days = np.datetime64("2020-01-01") + np.arange(SAMPLES)
+    with pytest.raises(ValueError, match=r"y must .* such as \(y - start\) / numpy.timedelta64\(1, 'D'\)"):
+        partition(X, days, 2)
+    with pytest.raises(ValueError, match=r"y must .* such as y / numpy.timedelta64\(1, 'D'\)"):
+        partition(X, days - days[0], 2)
+    found = partition(X, (days - days[0]) / np.timedelta64(1, "D"), 2, scheme="sorted").targets
+    assert found[0, 0, 0] == 0
+    np.testing.assert_array_equal(partition(X.astype(str).astype(float), Y, 2).features, partition(X, Y, 2).features)
+    np.testing.assert_array_equal(partition(np.reshape(X[:, 0], (-1, 1)), Y, 2).features, partition(X[:, :1], Y, 2).features)
+
+
 def test_shards_neither_change_nor_share_the_data():
     before = X.copy(), Y.copy()
     shards = partition(X, Y, 1)
@@ -168,8 +192,11 @@ SINGLE, DIRICHLET = X.astype(np.float32), {"scheme": "dirichlet"}
     ({"X": X[None]}, r"y must have shape \(1,\) or \(1, outputs\), as X has 1 rows; got \(61,\)"),
     ({"X": X[:0], "y": Y[:0]}, r"X must have shape \(samples, features\), .* at least one of each; got \(0, 3\)"),
     ({"X": X[:, :0]}, r"X must have shape .* at least one of each; got \(61, 0\)"),
-    ({"X": X.astype(complex)}, r"X must hold real numbers; got dtype complex128"),
-    ({"X": X.astype(object)}, r"X must hold real numbers; got dtype object"),
+    ({"X": X[:, 0]}, r"got \(61,\); numpy.reshape\(X, \(-1, 1\)\) has one feature"),
+    ({"X": X.astype(complex)}, r"X must hold real numbers; got dtype complex128: numpy.real\(X\) and numpy.imag\(X\)"),
+    ({"X": spoiled(X.astype(object), (3, 1), "2")}, r"X must .*; got dtype object, such as '2': X.astype\(float\) if"),
+    ({"X": spoiled(X, (3, 1), -1e155)}, r"X must be finite in float64; X\[3, 1\] is -1e\+155, whose square is not: take ano"),
+    ({"X": SINGLE, "y": spoiled(Y, 5, 1e20)}, r"y must be finite in float32; y\[5\] is 1e\+20, whose square is not"),
     ({"X": spoiled(X, (3, 1), np.nan)}, r"X must be finite.*X\[3, 1\] is nan"),
     ({"X": spoiled(SINGLE, (60, 2), -np.inf)}, r"X must be finite.*X\[60, 2\] is -inf"),
     ({"y": Y[:-1]}, rf"{SHAPE}, as X has 61 rows; got \(60,\)"),

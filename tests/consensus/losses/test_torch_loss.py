@@ -381,6 +381,7 @@ def test_a_loss_of_a_batch_is_never_added_up_from_parts_of_it():
 
 test_refusals = refusals(
     (lambda: TorchLoss(nn.MSELoss()), ValueError, r"reduction='none' or reduction='sum'; MSELoss\(\) has 'mean'"),
+    (lambda: TorchLoss(nn.CrossEntropyLoss(ignore_index=0)), ValueError, r"has 'mean'; consensus.CrossEntropy\(weight=\["),
     (lambda: TorchLoss(nn.MSELoss), TypeError, r"function must be a loss of PyTorch.*; got "),
     (lambda: TorchLoss(3), TypeError, r"function must be a loss of PyTorch.*; got 3"),
     (lambda: TorchLoss(F.mse_loss).check(Y, 3), ValueError, r"TorchLoss\(mse_loss\) must return the sum over samples"),
