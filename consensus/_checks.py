@@ -1,9 +1,10 @@
 """Argument checks shared by the package: every message names the argument, its value and what is allowed."""
 
 import os
+import re
 import sys
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
@@ -37,6 +38,16 @@ def listed(names: Iterable[object], most: int = 10) -> str:
     """Return names for a message, the first ``most`` of them."""
     found = [repr(name) for name in names]
     return ", ".join(found[:most]) + (f", ... ({len(found)} in all)" if len(found) > most else "")
+
+
+def some(texts: Sequence[str], most: int = 5) -> str:
+    """Return texts for a message, the first ``most`` of them."""
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
+
+
+def without_addresses(text: str) -> str:
+    """Return ``text`` without the addresses of objects that have no text of their own, which differ in every process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
 
 def number(

@@ -278,7 +278,7 @@ class RunOptions:
         if needed:
             raise ValueError(
                 f"{name} on several processes records nothing of their data, no objective and no stationarity, and the "
-                f"argument {needed[0]} needs it: leave it away; test=(X, y), which all of them have, gives a column test_error"
+                f"argument {needed[0]} needs it: leave it out; test=(X, y), which all of them have, gives a column test_error"
             )
 
     @property

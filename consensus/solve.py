@@ -232,7 +232,7 @@ def solve(
         hides = solver.secret or solver.secure is not None
         options.check_hidden(solver, where.size > 1)
         if options.honest is not None and solver.secure is not None:
-            raise ValueError("honest is a sum over some agents, which tells what the others add to secure sums: leave it away")
+            raise ValueError("honest is a sum over some agents, which tells what the others add to secure sums: leave it out")
         whole = problem.agents == problem.network_size
         identity: dict[str, str | None] = {}
         if options.checkpoint or options.resume or where.size > 1:

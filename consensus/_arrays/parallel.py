@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from threadpoolctl import ThreadpoolController
@@ -71,7 +70,7 @@ def keep_freed_memory() -> None:
 
 
 class _Guard:
-    """Threads inside :func:`one_blas_thread`, and the number of threads that they may use for chunks."""
+    """Threads inside :data:`one_blas_thread`, and the number of threads that they may use for chunks."""
 
     lock = threading.Lock()
     inside: ClassVar[set[int]] = set()
@@ -80,7 +79,11 @@ class _Guard:
 
 
 class _OneThread(threading.local):
-    """The context of :func:`one_blas_thread`: a thread that is inside, as it is in all rounds of a run, enters at no cost."""
+    """Holds BLAS to one thread, leaving the cores it was allowed (``OMP_NUM_THREADS``, threadpoolctl) to the chunks.
+
+    May be nested, at no cost, and entered from several threads; the last to leave restores what the first one found. While
+    another thread of the user's is inside its own ``threadpool_limits``, that limit stands.
+    """
 
     depth = 0  # how often this thread is inside
 
@@ -126,21 +129,12 @@ def _restore() -> None:
         _Guard.limiter = None
 
 
-one_thread = _OneThread()
-
-
-def one_blas_thread() -> AbstractContextManager[None]:
-    """Hold BLAS to one thread, leaving the cores it was allowed (``OMP_NUM_THREADS``, threadpoolctl) to the chunks.
-
-    May be nested, and entered from several threads; the last to leave restores what the first one found. While another thread
-    of the user's is inside its own ``threadpool_limits``, that limit stands.
-    """
-    return one_thread
+one_blas_thread = _OneThread()
 
 
 def threads() -> int:
     """Return the number of threads that chunks may use here."""
-    with one_blas_thread():
+    with one_blas_thread:
         return _Guard.threads
 
 
@@ -167,10 +161,10 @@ def for_chunks(
     small = agents * bytes_per_agent <= _WORTH_BYTES and agents * operations_per_agent <= _WORTH_OPERATIONS
     if not agents:
         return
-    if not bytes_per_agent or (small and size > 1 and one_thread.depth):  # elsewhere, or in rounds of a small network: at once
+    if not bytes_per_agent or (small and size > 1 and one_blas_thread.depth):  # elsewhere, or in small rounds: at once
         function(slice(0, agents))
         return
-    with one_thread:
+    with one_blas_thread:
         if small:
             size, threads = agents if size > 1 else 1, 1
         else:

@@ -83,7 +83,7 @@ class Events:
         """Run until each agent woke ``rounds`` times on average; return the observer's reason to stop early, or None."""
         agents = len(self.number)
         seconds = 0.0
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with one_blas_thread, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while True:
                 round, w = self.done // agents, self.state.w.copy()
                 if not all_small(w):

@@ -66,7 +66,7 @@ class AsyncRanks(RankEngine):
         self.ranks.enter(lambda: f"after {observer.round} rounds", names)
         with (
             threadpool_limits(self.cores, user_api="blas"),
-            one_blas_thread(),
+            one_blas_thread,
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
             self._terminated(observer, names[self.rank]),
         ):

@@ -1,7 +1,6 @@
 """Checkpoints: a run's state on disk, to go on from after any interruption."""
 
 import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from consensus import _checks
 from consensus._arrays.digest import digest
 from consensus.checkpoints import parts as checkpoint_parts
 from consensus.checkpoints import storage
@@ -155,5 +155,5 @@ def known_by(thing: object, content: object = None) -> str:
     """
     if content is None and (thing is None or isinstance(thing, str)):
         return str(thing)
-    text = re.sub(r" at 0x[0-9a-f]+", "", str(thing))
+    text = _checks.without_addresses(str(thing))
     return f"{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'} [{digest(thing if content is None else content)}]"

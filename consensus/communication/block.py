@@ -174,7 +174,7 @@ class BlockNetwork(Exchanges, Network):
                 f"here; got {got}"
             )
         sizes = plan.copies * block.bytes
-        self._count(int(plan.copies @ block.numbers), int(sizes.sum()))
+        self._count_sent(int(plan.copies @ block.numbers), int(sizes.sum()))
         self._traffic += sizes
         return to_bytes(block)
 

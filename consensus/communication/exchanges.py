@@ -100,7 +100,7 @@ class Exchanges(ABC):
     def _count_sizes(self, plan: Plan, numbers: int, sent: np.ndarray, received: np.ndarray) -> None:
         """Count an exchange with so many numbers in each message, and the bytes ``sent`` and ``received`` (agents,)."""
         self._count_messages(plan.messages, 0)
-        self._count(int(plan.copies.sum()) * numbers, int(sent.sum()))
+        self._count_sent(int(plan.copies.sum()) * numbers, int(sent.sum()))
         self._traffic += sent + received
 
     def _settle(self) -> None:
@@ -109,7 +109,7 @@ class Exchanges(ABC):
             self._traffic += self._plan.both * (self._numbers * self.dtype.itemsize)
             self._numbers = 0
 
-    def _count(self, numbers: int, size: int) -> None:
+    def _count_sent(self, numbers: int, size: int) -> None:
         """Count numbers sent, of ``size`` bytes in all."""
         self.floats += numbers
         self.bytes += size

@@ -84,8 +84,8 @@ class Edges(NamedTuple):
         return cls(*(array[agents] for array in filled))
 
 
-_KEPT = 64  # plans, by the schedule's key,
-_KEPT_NUMBERS = 1 << 24  # and weights in them: the newest two plans are kept in any case
+_KEPT = 64  # plans at most, by the schedule's key
+_KEPT_NUMBERS = 1 << 24  # weights in them at most; the newest two plans are kept in any case
 
 Prepare: TypeAlias = Callable[[sp.csr_array, sp.csr_array], tuple[sp.csr_array, Any]]
 

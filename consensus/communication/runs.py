@@ -10,8 +10,8 @@ import numpy as np
 from consensus import _checks
 from consensus.communication.packed import PackedRows, check_dtype
 
-RUN = 32  # integers that share a width,
-WIDTH = 6  # which takes so many bits: 0 to 63
+RUN = 32  # integers that share a width
+WIDTH = 6  # bits of a width, 0 to 63
 _MOST = 50  # 2^50 is the largest code of Runs
 
 

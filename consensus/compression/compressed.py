@@ -14,6 +14,7 @@ from consensus.compression.base import Compressor, compressor_of
 from consensus.compression.method import Memory, gamma_for, memory_weight, omega
 from consensus.compression.remembering import Exchange, RememberingState, RememberingWrapper
 from consensus.problems import BaseProblem
+from consensus.solvers.bounds import six_digits
 from topologies.schedules import ScheduleLike, is_static
 
 
@@ -83,7 +84,7 @@ class Compressed(RememberingWrapper):
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         compressor, gamma = self.compressor.prepared(_checks.problem(problem)), self.gamma
         if gamma is None:
-            gamma = float(f"{gamma_for(omega(compressor, problem.parameters), network):.6g}")
+            gamma = six_digits(gamma_for(omega(compressor, problem.parameters), network))
         return super(Compressed, replace(self, compressor=compressor, gamma=gamma)).prepared(problem, network)
 
     def matrices(self, network: ScheduleLike) -> ScheduleLike:

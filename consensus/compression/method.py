@@ -11,7 +11,7 @@ from consensus.compression.base import Compressor, compressor_of
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import refuse_batches, spread, steepest
+from consensus.solvers.bounds import refuse_batches, six_digits, spread, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule
 from topologies.schedules import ScheduleLike
@@ -67,7 +67,7 @@ class CompressedMethod(Solver):
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         compressor, gamma = self.compressor.prepared(_checks.problem(problem)), self.gamma
         if gamma is None:
-            gamma = float(f"{self.gamma_for(omega(compressor, problem.parameters), network):.6g}")
+            gamma = six_digits(self.gamma_for(omega(compressor, problem.parameters), network))
         return super(CompressedMethod, replace(self, compressor=compressor, gamma=gamma)).prepared(problem, network)
 
     def gamma_for(self, omega: float, network: ScheduleLike) -> float:

@@ -10,6 +10,7 @@ from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Coupled
 from consensus.solvers.base import Solver, settled
+from consensus.solvers.bounds import six_digits
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
@@ -78,7 +79,7 @@ class TrackingADMM(Solver):
             return self
         _checks.schedule(network, "network")
         curvature = _checks.problem(problem).lipschitz() / problem.network_size
-        return replace(self, penalty=float(f"{1 / curvature.mean():.6g}"))
+        return replace(self, penalty=six_digits(1 / curvature.mean()))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> TrackingADMMState:
         problem = cast(Coupled, problem)  # as needs says

@@ -100,7 +100,7 @@ class DeviceNetwork(StackedNetwork):
 
     def _weigh(self, plan: Plan, block: Rounded) -> None:
         """Count packed rows; their sizes wait on the device until someone asks for counts, or many do."""
-        self._count(int(plan.copies.sum()) * (block.rows.size // self.agents), 0)
+        self._count_sent(int(plan.copies.sum()) * (block.rows.size // self.agents), 0)
         self._unweighed.append((plan, block.bytes))
         if len(self._unweighed) >= _UNWEIGHED:
             self._weigh_all()
@@ -111,7 +111,7 @@ class DeviceNetwork(StackedNetwork):
             here = loaded().stack([sizes for _, sizes in waiting]).cpu().numpy()
             for (plan, _), sizes in zip(waiting, here, strict=True):
                 ends = np.append(0, np.cumsum(sizes[plan.matrix.indices]))[plan.matrix.indptr]
-                self._count(0, int(plan.copies @ sizes))
+                self._count_sent(0, int(plan.copies @ sizes))
                 self._traffic += plan.copies * sizes + np.diff(ends) - plan.own * sizes
 
     def _there(self, array: np.ndarray) -> Tensor:

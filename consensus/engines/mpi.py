@@ -159,7 +159,7 @@ class MPI(RankEngine):
     ) -> None:
         self.asynchronous = _checks.flag("asynchronous", asynchronous)
         if _checks.flag("strict", strict) and asynchronous:
-            raise ValueError("strict checks the exchanges of rounds: leave it away with asynchronous=True")
+            raise ValueError("strict checks the exchanges of rounds: leave it out with asynchronous=True")
         try:
             from mpi4py import MPI as mpi  # importing it starts MPI
         except ImportError as error:

@@ -389,9 +389,8 @@ class Parent:
             raise shared.late(int(behind[0]), self.timeout)
         if not self._warned:
             self._warned = True
-            names = ", ".join(f"{shared.name(worker)}{' (stopped)' * stopped[worker]}" for worker in behind[:5])
-            more = f" and {len(behind) - 5} more" if len(behind) > 5 else ""
-            warn_late(f"in round {int(shared.round.array[behind[0]]) + 1}: {names}{more}", self._stall, self.timeout)
+            names = _checks.some([f"{shared.name(worker)}{' (stopped)' * stopped[worker]}" for worker in behind.tolist()])
+            warn_late(f"in round {int(shared.round.array[behind[0]]) + 1}: {names}", self._stall, self.timeout)
 
     def _state(self) -> dict[str, Any]:
         """Return all agents' numbers, joined from the workers' states."""

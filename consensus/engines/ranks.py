@@ -1,7 +1,6 @@
 """Ranks: what they send each other, what they agree on, which agents they hold."""
 
 import platform
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
+from consensus import _checks
 from consensus._arrays import typed as _typed
 from consensus.checkpoints.best import Best
 from consensus.checkpoints.checkpoint import Checkpoint
@@ -267,12 +267,14 @@ class Ranks:
             late = [
                 f"{self.names[self.me]} and all others, which wait for each other as if they exchanged in different rounds,"
             ]
-        more = f" and {len(late) - 5} more" if len(late) > 5 else ""
-        return f"{self.place()}: {', '.join(late[:5])}{more}"
+        return f"{self.place()}: {_checks.some(late)}"
 
     def _read_notes(self) -> None:
         for rank, note in self.transport.notes():
-            (self._waiting.add if note == WAITS else self._waiting.discard)(rank)
+            if note == WAITS:
+                self._waiting.add(rank)
+            else:
+                self._waiting.discard(rank)
             if note == ENDS:
                 self._ended.add(rank)
 
@@ -301,8 +303,7 @@ def agree(ranks: Ranks, error: Exception | None, settings: dict[str, object]) ->
     own = error is not None and getattr(error, _OWN, False)
     said = None if error is None else _ELSEWHERE if own else _text(error)
     mine = None if error is None else (isinstance(error, TypeError), isinstance(error, ValueError), said)
-    # Objects without a text of their own print their address, another one on every rank.
-    texts = {name: re.sub(r" at 0x[0-9a-fA-F]+", "", str(value)) for name, value in settings.items()}
+    texts = {name: _checks.without_addresses(str(value)) for name, value in settings.items()}
     everyone = ranks.allgather((mine, texts))
     errors = [theirs for theirs, _ in everyone]
     if any(errors):
@@ -330,6 +331,5 @@ def _by_rank(texts: Sequence[str | None]) -> str:
             ranks.setdefault(text, []).append(rank)
     parts = []
     for text, who in ranks.items():
-        few = ", ".join(map(str, who[:5])) + (f" and {len(who) - 5} more" if len(who) > 5 else "")
-        parts.append(f"{text} on rank{'s' * (len(who) > 1)} {few} of {len(texts)}")
+        parts.append(f"{text} on rank{'s' * (len(who) > 1)} {_checks.some(list(map(str, who)))} of {len(texts)}")
     return ", ".join(parts)

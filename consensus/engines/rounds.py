@@ -17,8 +17,8 @@ from consensus.observe import Gather, Gathered, Observer
 from consensus.observe.gather import Whole
 
 Report: TypeAlias = Callable[[State, dict[str, Any], float], str | None]
-_LARGEST = 1e150  # an iterate beyond this is lost,
-_LARGEST_SQUARE = _LARGEST**2  # which is near the largest double
+_LARGEST = 1e150  # an iterate beyond this is lost
+_LARGEST_SQUARE = _LARGEST**2  # near the largest double
 
 
 def run_rounds(
@@ -81,7 +81,7 @@ def run_rounds(
     """
     seconds, name = 0.0, f"{type(solver).__name__}.step"
     # Overflow is no warning here: its results are tested every round.
-    with one_blas_thread(), kept_memory(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with one_blas_thread, kept_memory(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         since = time.perf_counter()
         state = begin.state(problem, solver)
         if begin.resumed:

@@ -41,7 +41,7 @@ def ill_conditioned(sub: Subproblem) -> np.ndarray:
     return np.asarray((np.square(10 * rounding) * ratio > _MISSED) | (dual & (rounding * ratio > _CANCELLED)))
 
 
-def minimise(
+def solved_again(
     part: SubproblemBlock,
     rows: np.ndarray,
     begin: np.ndarray,
@@ -390,7 +390,7 @@ class Exact:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Minimise the subproblems of ``rows``; return the minimisers, iterations and remaining residuals.
 
-        Ill-conditioned and unfinished subproblems are solved again: see :mod:`consensus.local.exact`.
+        Ill-conditioned and unfinished subproblems are solved again, by :func:`solved_again`.
         """
         sub, kind, most = part.subproblem(rows, linearized), SYSTEMS[method], self.iterations
         single, proximal = sub.w.dtype != np.float64, has_prox_jvp(part.regularizer) and not part.regularizer.quadratic
@@ -412,7 +412,7 @@ class Exact:
         (again,) = np.nonzero((left > 0) | (single & np.isnan(left)))
         if len(again):
             begin = np.where(np.isfinite(found).all(axis=1)[:, None], found, x)[again]
-            more = minimise(part, rows.start + again, begin, left[again], kind, tolerance, most)
+            more = solved_again(part, rows.start + again, begin, left[again], kind, tolerance, most)
             found, (found[again], count, left[again]) = found.copy(), more
             iterations[again] += count
         return found, iterations, left

@@ -183,7 +183,7 @@ def _factor(matrix: np.ndarray, rounding: float, definite: bool) -> np.ndarray |
 
 
 class System(Protocol):
-    """Linear systems of a block of agents: see this module's text."""
+    """Linear systems ``(J' L L' J + k I) d = u`` of a block of agents: J is the Jacobian, L a root of the loss's curvature."""
 
     ready: bool
 
@@ -198,7 +198,7 @@ class System(Protocol):
         """The inverses themselves (agents, P, P), if all agents have one; else None."""
 
     def set(self, root: np.ndarray, k: float) -> None:
-        """Set S by its root L, and k."""
+        """Set the root L, and k."""
 
     def at_once(self, tolerance: float) -> Callable[[np.ndarray], np.ndarray] | None:
         """Return the function from u to d, or None."""

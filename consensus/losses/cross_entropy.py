@@ -245,12 +245,14 @@ class CrossEntropy(Loss):
     def label_weights(self, targets: np.ndarray) -> np.ndarray | float:
         if self.weight is None:
             return self.label_counts(targets)
-        columns_of(labels := _checks.array("targets", targets))
+        labels = _checks.array("targets", targets)
+        columns_of(labels)  # which checks them
         counted = self._counted(labels)
         return summed(counted * np.array(self.weight)[np.where(counted, labels, 0).astype(int)])
 
     def label_counts(self, targets: np.ndarray) -> np.ndarray | float:
-        columns = columns_of(labels := _checks.array("targets", targets))
+        labels = _checks.array("targets", targets)
+        columns = columns_of(labels)
         return float(columns) if self.ignore_index is None else summed(self._counted(labels).astype(float))
 
     def _counted(self, labels: np.ndarray) -> np.ndarray:

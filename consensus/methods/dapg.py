@@ -9,7 +9,7 @@ import numpy as np
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver, settled
-from consensus.solvers.bounds import lowest_eigenvalue, middle_curvature, steepest, step_below
+from consensus.solvers.bounds import lowest_eigenvalue, middle_curvature, six_digits, steepest, step_below
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
@@ -97,7 +97,7 @@ class DAPG(Solver):
         if self.convexity is not None:
             return ready
         largest = steepest(problem, network)
-        return replace(ready, convexity=float(f"{middle_curvature(problem, largest) ** 2 / largest:.6g}"))
+        return replace(ready, convexity=six_digits(middle_curvature(problem, largest) ** 2 / largest))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DAPGState:
         return DAPGState(0, w, w, np.zeros_like(w), np.zeros_like(w))

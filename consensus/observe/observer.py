@@ -382,7 +382,12 @@ class Observer:
         ----------
         fields : dict
             State of the solver by field, of all agents; of those of this process if several observe together.
+
+        Raises
+        ------
+        TypeError
+            If it holds anything but numbers.
         """
         assert self.saver is not None, "without a saver no decision says that the state is to be saved"
         fields, best = with_state(fields, None if self.keeper is None else self.keeper.regular)
-        self.saver.save(self.gather, fields, self.history, *self._total, best)
+        self.gather.save(self.saver.hold, Checkpoint(fields, self.history, *self._total, self.saver.fingerprint, best))

@@ -152,7 +152,7 @@ def _warn_of_one_owner(what: str, texts: Sequence[Sequence[str]]) -> None:
     for owner, own in enumerate(texts):
         alone = [repr(text) for text in own if known[text] == 1]
         if alone and len(texts) > 1:
-            shown = ", ".join(alone[:5]) + (f" and {len(alone) - 5} more" if len(alone) > 5 else "")
+            shown = _checks.some(alone)
             _checks.warn(
                 f"in the {what} {shown} occurs at owner {owner} alone, so that all others know whose rows those are: merge it "
                 "into a text that several owners have, unless it is no secret"

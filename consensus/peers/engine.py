@@ -466,7 +466,7 @@ class Peers(RankEngine):
         rules = observer.stopper.rules
         if observer.stopper.seconds is not None or any(rule.column == "seconds" for rule in rules):
             raise ValueError(
-                "seconds must be left away with Peers, whose clocks differ: give rounds=, exchanges= or another stop="
+                "seconds must be left out with Peers, whose clocks differ: give rounds=, exchanges= or another stop="
             )
 
 

@@ -182,7 +182,7 @@ class Wakes:
         self.agents.begin(self._before - begun)
         with (
             threadpool_limits(self.engine.cores, user_api="blas"),
-            one_blas_thread(),
+            one_blas_thread,
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
         ):
             self._tell()

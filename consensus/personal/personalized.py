@@ -17,7 +17,7 @@ from consensus.personal.pair_weights import PairWeights
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver, settled
-from consensus.solvers.bounds import is_linear, refuse_batches, steepest
+from consensus.solvers.bounds import is_linear, refuse_batches, six_digits, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
@@ -182,7 +182,7 @@ class Personalized(Solver):
         except TypeError:  # costs that need not be convex
             return 0.0
         least = _eigenvalue(moduli, self.l, self._pairs(network), 0)
-        root = float(f"{np.sqrt(max(self.step_size * least, 0.0)):.6g}")
+        root = six_digits(np.sqrt(max(self.step_size * least, 0.0)))
         return max(0.0, (1 - root) / (1 + root)) if root else 0.0
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> PersonalisedState:

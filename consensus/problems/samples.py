@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self, TypeAlias, cast
 import numpy as np
 
 from consensus import _checks, kernels
-from consensus._arrays.parallel import CHUNK_BYTES, for_chunks, one_chunk, one_thread
+from consensus._arrays.parallel import CHUNK_BYTES, for_chunks, one_blas_thread, one_chunk
 from consensus._arrays.rows import combined, empty, pooled, taken
 from consensus._arrays.sparse import SparseRows
 from consensus.data import Shards
@@ -318,7 +318,7 @@ class SampleSums(BaseProblem):
             function(*cut(rows))
             then(rows, out[rows])
 
-        if way.whole and one_thread.depth:
+        if way.whole and one_blas_thread.depth:
             everyone = slice(0, self.agents)
             function(*cut(everyone))
             then(everyone, out)

@@ -130,7 +130,7 @@ def _run(
     state, traffic, elapsed = system.init(problem, w), Traffic(problem.dtype.itemsize), 0.0
     if resumed:
         state = rebuild(state, resumed.fields)
-    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with one_blas_thread, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
 
         def see() -> Decision:
             report = system.report(state) if system.history_columns else None

@@ -13,6 +13,7 @@ from consensus._bounds import within
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import as_minibatches
+from consensus.solvers.bounds import six_digits
 from consensus.solvers.defaults import SolverDefaults
 from consensus.step_sizes import checked
 from topologies.schedules import ScheduleLike
@@ -179,7 +180,7 @@ class Solver(SolverDefaults, ABC):
         if getattr(self, "step_size", 0) is not None:
             return self
         solver: Any = self
-        ready: Self = replace(solver, step_size=float(f"{self.stable_step(problem, network):.6g}"))
+        ready: Self = replace(solver, step_size=six_digits(self.stable_step(problem, network)))
         return ready
 
     @abstractmethod

@@ -94,6 +94,11 @@ def is_linear(problem: BaseProblem) -> bool:
     return not has_model(problem) or getattr(problem.model, "jacobian_is_constant", False)
 
 
+def six_digits(setting: float) -> float:
+    """Return a setting that theory gives, to six digits: the same on every engine, and what users can copy from a repr."""
+    return float(f"{setting:.6g}")
+
+
 def middle_curvature(problem: BaseProblem, largest: float) -> float:
     """Return ``sqrt(mu L)``, with L the ``largest`` of the Lipschitz constants, and mu the mean of the agents' moduli.
 
@@ -111,7 +116,7 @@ def convexity(problem: BaseProblem) -> float:
     least = float(np.min(_checks.problem(problem).strong_convexity()))
     if not least > 0:
         raise ValueError(f"the agents' costs are not known to be strongly convex (mu = {least:.3g}): give convexity=, or an L2")
-    return float(f"{least:.6g}")
+    return six_digits(least)
 
 
 def lowest_eigenvalue(network: ScheduleLike) -> float:

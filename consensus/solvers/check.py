@@ -144,8 +144,9 @@ def _check_draws(who: str, solver: Solver, problem: BaseProblem) -> None:
     """Refuse a model that draws random numbers or normalises batches where it must not, and warn if it never draws."""
     model, needs = problem.model, solver.needs
     loss, inner = problem.loss, cast(Any, solver)
-    while (batch := getattr(inner, "batch", None)) is None and hasattr(inner, "solver"):
+    while getattr(inner, "batch", None) is None and hasattr(inner, "solver"):
         inner = inner.solver
+    batch = getattr(inner, "batch", None)
     if of_batches(loss) and (needs.model or (needs.deterministic and batch is not None)):
         raise ValueError(
             f"{who} needs the losses of single samples, and {loss} is one of a whole batch: take a solver of gradients alone, "

@@ -12,9 +12,9 @@ from consensus.local import Exact
 from consensus.local.exact import newton_directions
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.base import Solver, settled
-from consensus.solvers.bounds import middle_curvature, slowness, steepest
+from consensus.solvers.bounds import middle_curvature, six_digits, slowness, steepest
 from consensus.solvers.needs import Needs
-from consensus.solvers.successive_convex import minimise
+from consensus.solvers.successive_convex import solve_counted
 from consensus.surrogates import PartialLinearization, Surrogate
 from topologies.schedules import ScheduleLike
 
@@ -89,7 +89,7 @@ class DADMM(Solver):
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         if self.penalty is not None:
             return self
-        return replace(self, penalty=float(f"{1 / (2 * self.stable_step(problem, network)):.6g}"))
+        return replace(self, penalty=six_digits(1 / (2 * self.stable_step(problem, network))))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DADMMState:
         return DADMMState(0, w, np.zeros_like(w), w, np.zeros_like(w))
@@ -111,7 +111,7 @@ class DADMM(Solver):
         own = problem.gradient(w)
         model = self._surrogate(c).at(problem, w, own)
         linear = (problem.network_size - 1) * own + dual + coupling
-        return DADMMState(n + 1, minimise(Exact(), problem, model, linear, w, _TOLERANCE, n), dual, known, gradient)
+        return DADMMState(n + 1, solve_counted(Exact(), problem, model, linear, w, _TOLERANCE, n), dual, known, gradient)
 
     @staticmethod
     def _surrogate(penalty: float) -> Surrogate:

@@ -94,6 +94,6 @@ class SolverDefaults:
     def personal(self, problem: BaseProblem) -> Personal | None:
         """Return what agents keep for themselves, if they have models of their own; None if they look for one model.
 
-        The history is then measured at each agent's own point: see ``consensus.problems.state``.
+        The history is then measured at each agent's own point: see :class:`consensus.observe.protocols.Personal`.
         """
         return None

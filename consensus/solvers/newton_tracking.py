@@ -9,7 +9,7 @@ from consensus.communication.network import Network
 from consensus.local.exact import newton_directions
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.base import settled
-from consensus.solvers.bounds import is_linear, middle_curvature, slowness, spread, steepest
+from consensus.solvers.bounds import is_linear, middle_curvature, six_digits, slowness, spread, steepest
 from consensus.solvers.needs import Needs
 from consensus.solvers.states import DualSolver, DualState
 from topologies.schedules import ScheduleLike
@@ -79,8 +79,10 @@ class NewtonTracking(DualSolver):
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         damping, penalty, most = self.damping, self.penalty, spread(network)
         if damping is None:
-            damping = float(f"{1 / self.stable_step(problem, network) if penalty is None else most * penalty:.6g}")
-        return replace(self, penalty=float(f"{damping / most:.6g}") if penalty is None else penalty, damping=damping)
+            damping = six_digits(1 / self.stable_step(problem, network) if penalty is None else most * penalty)
+        if penalty is None:
+            penalty = six_digits(damping / most)
+        return replace(self, penalty=penalty, damping=damping)
 
     def step(self, problem: BaseProblem, network: Network, state: DualState) -> DualState:
         n, w, dual = state

@@ -9,7 +9,7 @@ import numpy as np
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver, settled
-from consensus.solvers.bounds import convexity, gap, spread, steepest
+from consensus.solvers.bounds import convexity, gap, six_digits, spread, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
@@ -93,7 +93,7 @@ class OPAPC(Solver):
             return self.momentum
         mu = convexity(problem) if self.convexity is None else self.convexity
         chi = spread(network) / gap(network)
-        return float(f"{min(1.0, math.sqrt(chi * mu / steepest(problem, network)) / 2):.6g}")
+        return six_digits(min(1.0, math.sqrt(chi * mu / steepest(problem, network)) / 2))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> OPAPCState:
         return OPAPCState(0, w, w, np.zeros_like(w))

@@ -78,7 +78,7 @@ class SuccessiveConvex(Solver):
         seen = problem if batch is None else cast(Problem, problem).sampled(batch)
         model = self.surrogate.at(seen, state.w, state.gradient)
         linear = network.agents * state.y - state.gradient
-        return minimise(self._solver, problem, model, linear, state.best, tolerance, state.round)
+        return solve_counted(self._solver, problem, model, linear, state.best, tolerance, state.round)
 
     def averaged(self, problem: BaseProblem, before: np.ndarray, new: np.ndarray, round: int) -> np.ndarray:
         """Return the estimates of the gradients in ``round``: the ``new`` ones, or running averages of batches' gradients."""
@@ -91,7 +91,7 @@ class SuccessiveConvex(Solver):
         return cast(np.ndarray, (1 - rho) * before + rho * new)
 
 
-def minimise(
+def solve_counted(
     local: LocalSolver,
     problem: BaseProblem,
     model: SurrogateModel,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +11,8 @@ from typing import Any, NoReturn
 
 import cloudpickle
 import numpy as np
+
+from consensus import _checks
 
 
 @dataclass
@@ -155,7 +156,7 @@ class Laws:
         for each, own in fields.items():  # on classes of a script cloudpickle writes copies, which no class can be derived from
             type.__setattr__(each, "__dataclass_fields__", own)
         if kind.__repr__ is not object.__repr__:
-            prints = [re.sub(r" at 0x[0-9a-f]+", "", repr(one)) for one in (thing, copy)]  # addresses, as those of graphs
+            prints = [_checks.without_addresses(repr(one)) for one in (thing, copy)]
             self.true(law, prints[0] == prints[1], f"the copy prints as {copy!r}"[:300])
         if equal and kind.__eq__ is not object.__eq__ and "<" not in repr(thing):  # functions are equal to themselves alone
             with suppress(

@@ -58,7 +58,7 @@ def many_agents(repeats, agents=10_000):
     data = shards(agents, 10, 20)
     problem = consensus.Problem(consensus.Linear(20), consensus.LogisticLoss(), data, consensus.L2(1e-3))
     network = topologies.Static(topologies.random_regular(agents, 6, seed=0))
-    with one_blas_thread():
+    with one_blas_thread:
         mine = seconds_a_round(problem, network, AdaptiveNEXT(), 6, 1)
         theirs = seconds_a_round(problem, network, GradientTracking(0.5), 5, 20)
         found = np.array([(mine(), theirs()) for _ in range(repeats)])

@@ -80,7 +80,7 @@ def main(arguments=None):
     shapes += [(n, widths) for widths in NETWORKS for n in (10, 50, 200, 1000)]
     print(f"{'regularizer':<12}{'samples':>9}{'widths':>17}{'chosen [ms]':>13}{'best [ms]':>11}{'ratio':>7}  best way")
     worst = 0.0
-    with one_blas_thread():
+    with one_blas_thread:
         for name, (n, widths) in tqdm(list(itertools.product(options.regularizers, shapes)), disable=None):
             times = least_seconds(runs(*made(n, widths, REGULARIZERS[name])))
             chosen = times.pop("chosen")

@@ -115,7 +115,7 @@ def compare(name, network, model, by_hand, dtype):
     x, y = tensor(whole.shards.features), tensor(whole.shards.targets[:, :, 0].astype(np.int64))
     theirs = [lambda way=way: np.asarray(way(tensor(w), x, y)) for way in ways]
     error = max(np.abs(AGENTS * whole.gradient(w) - found()).max() / np.abs(found()).max() for found in theirs)
-    with one_blas_thread():  # as in the rounds of a run
+    with one_blas_thread:  # as in the rounds of a run
         ours, *others = np.median(side_by_side([lambda: whole.gradient(w), *theirs], repeats=31), axis=1)
     rounds = [our_rounds(whole, w), *(rounds_by_hand(whole, w, way, tensor) for way in ways)]
     mine, *hand = np.median([[run() for run in rounds] for _ in range(6)][1:], axis=0)

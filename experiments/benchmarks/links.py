@@ -79,7 +79,7 @@ def main():
         return on_ranks(options.engine, options.repeats)
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
-    with one_blas_thread():
+    with one_blas_thread:
         alone = [run(*each) for _, *each in settings()]
     os.sched_setaffinity(0, cores)
     found = {engine: {each: measured(engine, each, options.repeats) for each in EACH} for engine in ("mpi", "torch")}

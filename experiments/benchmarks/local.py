@@ -144,7 +144,7 @@ def by_cvxpy(jacobian, residual, weight, tau):
 def main():
     print(f"dgemm {dgemm_rate() / 1e9:.0f} GFLOP/s on all cores\n")
     headline_figures()
-    with one_blas_thread():
+    with one_blas_thread:
         lasso()
 
 

@@ -102,7 +102,7 @@ def main():
     )
     for threads in (1, 2):
         calls, state = Calls(data.features), solver.init(problem, start)
-        with threadpool_limits(threads), one_blas_thread():
+        with threadpool_limits(threads), one_blas_thread:
             solver.step(problem, network, state)
             calls.round()
             rounds, inside = np.array(

@@ -182,7 +182,7 @@ def an_epoch(dtype, repeats):
         seconds = consensus.solve(problem, NETWORK, solver, rounds=2 * rounds, record_every=rounds).history["seconds"]
         return seconds[2] - seconds[1]
 
-    with one_blas_thread():
+    with one_blas_thread:
         bare(), epoch()
         times = np.array([(epoch(), bare()) for _ in range(repeats)])
     (mine, products), ratio = np.median(times, axis=0), np.median(times[:, 0] / times[:, 1])

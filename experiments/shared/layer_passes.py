@@ -65,7 +65,7 @@ def gradients(models, w, x, u, message, repeats):
     """A history of seconds of gradients by the models, the first one serial, and of messages, empty or of so many bytes."""
     history, workers = History(), {}
     with ExitStack() as stack:
-        stack.enter_context(one_blas_thread())
+        stack.enter_context(one_blas_thread)
         for model in list(models.values())[1:]:
             stack.enter_context(model)
         echo = stack.enter_context(echoing())

@@ -43,7 +43,7 @@ def test_blas_has_one_thread_inside_and_its_own_number_again_outside(cores, thre
         assert max(before) == threads  # some libraries know only one
         for_chunks(lambda rows: inside.append(blas_threads()), 5, HUGE)
         assert blas_threads() == before
-        with one_blas_thread(), one_blas_thread():
+        with one_blas_thread, one_blas_thread:
             inside.append(blas_threads())
         assert blas_threads() == before
     assert np.unique(inside).tolist() == [1]
@@ -52,7 +52,7 @@ def test_blas_has_one_thread_inside_and_its_own_number_again_outside(cores, thre
 def test_blas_threads_are_restored_after_an_exception(cores):
     with threadpool_limits(3, user_api="blas"):
         before = blas_threads()
-        with pytest.raises(ZeroDivisionError), one_blas_thread():
+        with pytest.raises(ZeroDivisionError), one_blas_thread:
             1 / 0  # noqa: B018
         assert blas_threads() == before
         for agents in (1, 6):
@@ -74,10 +74,10 @@ def test_blas_threads_are_restored_after_ctrl_c_on_the_way_in_or_out(cores, monk
     monkeypatch.setattr(_parallel, "_give_up_control", interrupted)
     with threadpool_limits(3, user_api="blas"):
         before = blas_threads()
-        with pytest.raises(KeyboardInterrupt), one_blas_thread():
+        with pytest.raises(KeyboardInterrupt), one_blas_thread:
             assert leaving
         assert blas_threads() == before
-        with one_blas_thread():
+        with one_blas_thread:
             assert set(blas_threads()) == {1}
         assert blas_threads() == before
 
@@ -90,7 +90,7 @@ def test_the_last_to_leave_restores_blas_whichever_thread_it_is(order, limited, 
     entered = {"m": [], "t": []}
 
     def enter(who):
-        entered[who].append(one_blas_thread())
+        entered[who].append(one_blas_thread)
         entered[who][-1].__enter__()
 
     def leave(who):
@@ -147,7 +147,7 @@ def test_only_workers_keep_freed_memory_unless_asked(environment, settings, mall
         "    def mallopt(self, *setting): settings.append(setting)\n"
         "ctypes.CDLL = lambda name, **more: load(name, **more) if name else Library()\n"
         "for _ in range(2):\n"
-        "    with one_blas_thread(): pass\n"
+        "    with one_blas_thread: pass\n"
         "print(len(settings))\n"
         "keep_freed_memory()\n"  # as workers do
         "print(len(settings))\n"

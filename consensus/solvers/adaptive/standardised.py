@@ -24,7 +24,7 @@ def warn_if_not(shards: Shards, targets_too: bool) -> None:
             which = place if len(place) > 1 else place[0]  # of an image, channel, row and column
             far.append(f"{kind} {which} (mean {means[place]:.3g}, standard deviation {spreads[place]:.3g})")
     if far:
-        shown = ", ".join(far[:3]) + (f" and {len(far) - 3} more" if len(far) > 3 else "")
+        shown = _checks.some(far, most=3)
         _checks.warn(
             f"data far from standardised: {shown}; networks train badly on them whatever the solver: "
             "consensus.datasets.split or scikit-learn's StandardScaler standardises"

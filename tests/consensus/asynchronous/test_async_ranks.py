@@ -79,7 +79,7 @@ def test_what_it_cannot_do_is_refused_on_all_ranks(kind, tmp_path):
     assert "ASYSONATA wakes without rounds" in other
     assert "Simulated(), AsyncProcesses(), AsyncMPI() or AsyncTorch()" in other
     assert (nothing, good) == ("all 0 rounds done", "all 5 rounds done")
-    with pytest.raises(ValueError, match=r"strict checks the exchanges of rounds: leave it away with asynchronous=True"):
+    with pytest.raises(ValueError, match=r"strict checks the exchanges of rounds: leave it out with asynchronous=True"):
         MPI(strict=True, asynchronous=True)
 
 

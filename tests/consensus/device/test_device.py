@@ -472,7 +472,7 @@ def test_whole_numbers_and_truths_become_what_numpy_makes_of_them(x):
     """PyTorch makes 0.5 of whole numbers zero, and a third of them has seven digits."""
     for f in (
         lambda x: 0.3 * x + x * 0.7 - x / 3,
-        lambda x: np.where(x < 0.5, 0.1, x) + np.where(0.5 < x, 1, 0.1) + np.where(x > 0, 0.3, 0.1),
+        lambda x: np.where(x < 0.5, 0.1, x) + np.where(0.5 < x, 1, 0.1) + np.where(x > 0, 0.3, 0.1),  # noqa: SIM300
         lambda x: np.maximum(x, 0.5) + np.clip(x, -0.5, 0.7),
         lambda x: np.power(2.0, x) + np.sqrt(x * 1.0 + 3) + (x + 5) ** -1.0 + np.exp(x + 0),
         lambda x: x.mean(axis=1, keepdims=True) + np.mean(x, axis=1, keepdims=True) + 1.0 * x.sum(axis=1, keepdims=True),

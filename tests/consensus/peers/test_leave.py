@@ -215,7 +215,7 @@ def test_what_cannot_leave_is_refused(tmp_path):
         ({"network": lazy}, "network must be peers.network"),
         ({"solver": solvers.TreeLBFGS(secure=privacy.SecureSums())}, "TreeLBFGS keeps secrets"),
         ({"honest": [0]}, "honest must be left out"),
-        ({"seconds": 3.0}, "seconds must be left away"),
+        ({"seconds": 3.0}, "seconds must be left out"),
     ]
 
     def run(peers):

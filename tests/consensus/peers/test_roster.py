@@ -110,7 +110,7 @@ def test_what_a_run_refuses(tmp_path):
         with pytest.raises(ValueError, match=r"one agent for each of the 1 peers in run.toml; got 2"):
             consensus.solve(problem, topologies.path(2), consensus.solvers.DGD(0.1), rounds=1, engine=peers)
         single = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=1, parameters=1)
-        with pytest.raises(ValueError, match="seconds must be left away with Peers"):
+        with pytest.raises(ValueError, match="seconds must be left out with Peers"):
             consensus.solve(single, peers.network, consensus.solvers.DGD(0.1), rounds=1, engine=peers, seconds=1.0)
     with pytest.raises(ValueError, match="is closed: make another one"):
         consensus.solve(single, network_of(("oslo",), ()), consensus.solvers.DGD(0.1), rounds=1, engine=peers)

@@ -67,7 +67,7 @@ def test_the_noise_of_owners_has_the_law_of_the_simulation(tmp_path):
 def test_what_needs_the_data_is_refused(tmp_path):
     said, _ = on_ranks("refused", tmp_path)
     for argument, texts in zip(("tolerance", "stop", "keep", "agent_objectives", "test"), said):
-        assert all(f"the argument {argument} needs it: leave it away" in text for text in texts)
+        assert all(f"the argument {argument} needs it: leave it out" in text for text in texts)
     assert all("test_error" in text and "needs it" not in text for text in said[-1])  # the remedy
 
 

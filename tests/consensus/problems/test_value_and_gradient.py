@@ -155,7 +155,7 @@ def test_a_block_without_agents_asks_the_model_for_nothing():
     model = Bare()
     none = problem(model).restrict([])
     w = np.empty((0, model.parameters))
-    with one_blas_thread():  # as in rounds
+    with one_blas_thread:  # as in rounds
         assert none.gradient(w).shape == none.average_gradient(w).shape == none.descended(w, 0.1, w).shape == w.shape
         assert none.value(w).shape == (0,)
     assert model.calls == []

@@ -296,7 +296,7 @@ def test_the_square_of_the_neighbourhood_halves_with_the_step(name):
         end, solver, path = limit(name, step), make(step, TWO), []
         network = StackedNetwork(STAR if name == "RelaySGD" else NETWORK, RIDGE.dtype)
         state = solver.init(RIDGE, end)
-        with one_blas_thread():
+        with one_blas_thread:
             for _ in range(350):
                 state = solver.step(RIDGE, network, state)
                 path.append(state.w)
