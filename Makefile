@@ -29,7 +29,7 @@ test-lowest: $(VENV)-lowest/installed
 	$(VENV)-lowest/bin/python $(TESTS) -m "not slow"
 
 test-mpich: $(VENV)/installed $(VENV)-mpich/installed
-	CONSENSUS_TEST_MPICH=$(VENV)-mpich $(RUN) -m pytest --numprocesses auto -k mpi $(addprefix tests/consensus/,$(addprefix engines/test_,equality.py packed.py resume.py) asynchronous/test_async_ranks.py)
+	CONSENSUS_TEST_MPICH=$(VENV)-mpich $(RUN) -m pytest --numprocesses auto -k mpi $(addprefix tests/consensus/,$(addprefix engines/test_,equality.py traffic.py resume.py) asynchronous/test_async_ranks.py)
 
 campaign: $(VENV)/installed
 	$(RUN) -m tests.campaign

@@ -1,6 +1,8 @@
 """Sums along a spanning tree: exact, the same for all, and counted edge by edge."""
 
+import math
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -8,7 +10,10 @@ import pytest
 
 import consensus
 import topologies
-from consensus.compression import IntegerRows
+from consensus.communication import Messages
+from consensus.communication.plans import Plans
+from consensus.communication.states import flatten, rebuild
+from consensus.compression import IntegerRows, Sparse
 from consensus.engines.rank_engine import HaloNetwork
 from consensus.engines.stacked import StackedNetwork
 from consensus.workers.blocks import blocks_of
@@ -16,6 +21,7 @@ from tests.helpers import engine_cases
 from tests.helpers.engine_harness import on_ranks
 from tests.helpers.ranks_on_threads import assert_bits_of_one_process, crossing_bytes
 from tests.helpers.ranks_on_threads import together as ranks_together
+from tests.helpers.refusals import refusals
 from tests.helpers.turns import in_turn
 
 GRAPHS = {
@@ -177,3 +183,163 @@ def test_processes_send_the_bytes_that_are_counted(tmp_path, kind, ranks):
         counted = [crossing_bytes(p, network, solver, ranks, rounds=12) for solver in engine_cases.TREE_SOLVERS]
         assert min(sent) > 0
         assert sent == counted if name == "path" else all(np.less_equal(sent, counted))
+
+
+# How news crosses a network, and what the numbers that carry it cost.
+
+PATH = topologies.Static(topologies.path(3))
+ARCS = topologies.Static(nx.DiGraph([(k, (k + 1) % 5) for k in range(5)]), weights=topologies.push)
+AWAY = topologies.AgentFailure(topologies.Static(topologies.complete(10)), [(agent, 0, 1) for agent in range(1, 10)])
+
+
+def half(edge):
+    graph = nx.empty_graph(3)
+    graph.add_edge(*edge)
+    return graph
+
+
+# The edge between 0 and 1 is up in even rounds, that between 1 and 2 in odd ones.
+TURNS = topologies.Periodic([half((0, 1)), half((1, 2))])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "round", "exchanges"), [(PATH, 0, 2), (ARCS, 0, 4), (AWAY, 0, 2), (AWAY, 1, 1), (TURNS, 0, 3), (TURNS, 1, 3)]
+)
+def test_news_crosses_the_graphs_of_the_rounds_as_they_are(schedule, round, exchanges):
+    network = StackedNetwork(schedule, np.float64)
+    assert network.flooding.diameter(round) == exchanges
+    assert network.floats == 0
+
+
+def test_numbers_beside_an_exchange_are_counted():
+    network = StackedNetwork(AWAY, np.float32)
+    network.mix(0, np.ones((10, 2), np.float32), beside=5)
+    assert network.floats == 0
+    network.mix(1, np.ones((10, 2), np.float32), beside=5)
+    assert network.messages == 90
+    assert network.counts["bytes"] == 90 * (2 + 5) * 4
+
+
+def test_words_of_a_bit_for_each_agent():
+    """64 agents fit into a double, 32 into a single."""
+    for dtype, bits in ((np.float64, 64), (np.float32, 32)):
+        for agents in (1, 2, bits, bits + 1, 2 * bits, 2 * bits + 1):
+            network = StackedNetwork(topologies.Static(topologies.path(agents)), dtype)
+            assert network.flooding.words == math.ceil(agents / bits)
+
+
+def test_a_least_value_and_what_goes_beside_it_are_counted():
+    network = StackedNetwork(PATH, np.float64)
+    assert network.flooding.minimum(0, 3, np.array([3.0, 1.0, 2.0]), beside=4) == 1.0
+    assert (network.exchanges, network.messages, network.floats, network.bytes) == (3, 3 * 4, 5 * 3 * 4, 8 * 5 * 3 * 4)
+    assert network.traffic.tolist() == [8 * 5 * 3 * moved for moved in (2, 4, 2)]
+
+
+def test_all_say_yes_only_if_everyone_does():
+    network = StackedNetwork(PATH, np.float32)
+    assert network.flooding.all(np.array([True, True, True]))
+    assert not network.flooding.all(np.array([True, False, True]))
+    assert network.exchanges == network.bytes == 0  # the caller counts it
+
+
+# Nested states, made flat and put together again.
+
+
+class Inner(NamedTuple):
+    """A part with a state of its own."""
+
+    a: object
+    b: object
+
+
+class Empty(NamedTuple):
+    """A part that remembers nothing."""
+
+
+class Outer(NamedTuple):
+    """A state."""
+
+    round: int
+    w: np.ndarray
+    first: object
+    second: object
+
+
+STATE = Outer(3, np.ones((2, 1)), Inner(Inner(1.0, np.arange(2)), Empty()), (4, 5))
+
+
+def test_names_are_paths_and_values_are_not_copied():
+    flat = flatten(STATE)
+    assert list(flat) == ["round", "w", "first.a.a", "first.a.b", "second"]
+    assert flat["w"] is STATE.w
+    assert flat["first.a.b"] is STATE.first.a.b
+    assert flat["second"] == (4, 5)  # a tuple without names is one value
+
+
+def test_rebuilt_is_the_same():
+    template = Outer(0, 0, Inner(Inner(0, 0), Empty()), 0)
+    again = rebuild(template, dict(reversed(flatten(STATE).items())))
+    assert again == STATE
+    assert type(again.first.a) is Inner
+    assert type(again.first.b) is Empty
+
+
+test_refusals = refusals(
+    (lambda: rebuild(STATE, {"first": 1, **{name: flatten(STATE)[name] for name in ("round", "w", "second")}}), ValueError,
+     r"another version of the solver: Outer there lacks first\.a\.a, first\.a\.b and has also first$"),
+    (lambda: rebuild(STATE, flatten(STATE) | {"V": 1}), ValueError, r"there has also V$"),
+)  # fmt: skip
+
+
+# What agents hear message by message is what they mix, and counts as that. ``engine_cases`` has it on all engines.
+
+RNG = np.random.default_rng(0)
+SCHEDULES = {**engine_cases.NETWORKS, "directed": topologies.Static(engine_cases.GRAPH.to_directed(), weights=topologies.push)}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_heard_mixes_to_what_mix_gives(name, dtype):
+    schedule = SCHEDULES[name]
+    one, other = StackedNetwork(schedule, dtype, strict=True), StackedNetwork(schedule, dtype, strict=True)
+    blocks = RNG.standard_normal((7, 5)), RNG.standard_normal(7), RNG.standard_normal((7, 2, 3))
+    packed = Sparse.largest(RNG.standard_normal((7, 6)).astype(dtype), 2)
+    for round in range(3):
+        mixed = other.mix(round, *blocks[:2], packed, beside=2)
+        found = one.aggregate(round, lambda heard: heard.mixed(), *blocks[:2], packed, beside=2)
+        for ours, theirs in zip(found, mixed, strict=True):
+            assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=8 * np.finfo(dtype).eps)
+        (whole,) = one.aggregate(round, lambda heard: heard.mixed(), blocks[2])
+        (flat,) = other.mix(round, blocks[2].reshape(7, 6))
+        np.testing.assert_allclose(whole.reshape(7, 6), flat, rtol=0, atol=8 * np.finfo(dtype).eps)
+    assert one.counts == other.counts
+    assert one.record == other.record
+
+
+def test_every_message_is_there_with_its_sender_receiver_and_weight():
+    schedule, x = SCHEDULES["static"], RNG.standard_normal((7, 5))
+    dense = schedule.weights(0).toarray()
+
+    def rule(heard):
+        pairs = list(zip(heard.receivers.tolist(), heard.senders.tolist(), strict=True))
+        assert pairs == [(i, j) for i in range(7) for j in range(7) if i != j and dense[i, j]]
+        np.testing.assert_array_equal(heard.weights, [dense[pair] for pair in pairs])
+        np.testing.assert_array_equal(heard.own_weights, dense.diagonal())
+        np.testing.assert_array_equal(heard.rows[heard.sources], x[heard.senders])
+        np.testing.assert_array_equal(heard.differences(), x[heard.senders] - x[heard.receivers])
+        return 2 * heard.own
+
+    np.testing.assert_array_equal(StackedNetwork(schedule, float).aggregate(0, rule, x)[0], 2 * x)
+
+
+@pytest.mark.parametrize("rows", [slice(2, 5), slice(5, 7)])
+def test_a_block_knows_its_agents_from_their_neighbours(rows):
+    schedule, x = SCHEDULES["static"], RNG.standard_normal((7, 5))
+    dense, own = schedule.weights(0).toarray(), np.arange(rows.start, rows.stop)
+    plan = Plans(schedule, rows, np.dtype(float), lambda whole, matrix: (matrix, None)).at(0, "mix")
+    heard = Messages.of(plan, rows, x, x[rows])
+    np.testing.assert_array_equal(heard.own_weights, dense.diagonal()[rows])
+    pairs = list(zip(own[heard.receivers].tolist(), heard.senders.tolist(), strict=True))
+    assert pairs == [(i, j) for i in own.tolist() for j in range(7) if i != j and dense[i, j]]
+    np.testing.assert_allclose(heard.mixed(), dense[rows] @ x, atol=1e-14)
