@@ -87,7 +87,9 @@ def _panel(ax: Axes, solvers: Mapping[str, Sequence[Outcome]], column: str, x: s
     convergence(cast(Any, drawn), y=column, x=x, ax=ax, log=log, log_x=log_x)
     for line, curve in zip(ax.get_lines(), curves.values(), strict=True):
         if "low" in curve:
-            ax.fill_between(curve[x], curve["low"], curve["high"], color=line.get_color(), alpha=0.18, linewidth=0)
+            there = curve[x] > (0 if log_x else -np.inf)  # from zero on a band would reach over decades without a row
+            across, low, high = (curve[name][there] for name in (x, "low", "high"))
+            ax.fill_between(across, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
     keep_in_view(ax, [values for curve in curves.values() for name, values in curve.items() if name != x])
     if ax.get_legend():
         ax.get_legend().remove()  # type: ignore[union-attr]  # it is there
