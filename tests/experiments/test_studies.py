@@ -8,7 +8,8 @@ from scipy.optimize import minimize
 import consensus
 import topologies
 from consensus.solvers import DGD, AggregativeGT
-from experiments import heterogeneity, merging, moving_target, personal, robots, tolerance
+from consensus.studies import Grid
+from experiments import compression, heterogeneity, merging, moving_target, personal, robots, tolerance
 
 
 def test_its_shards_are_alike_or_of_few_classes():
@@ -155,3 +156,25 @@ def test_own_models_have_a_row_for_every_method_and_a_figure(tmp_path, capsys):
     for name in (*personal.BY_STRENGTH, personal.ALONE, personal.ONE, personal.BODY):
         assert printed.count(f"| {name} ") == len(personal.COLUMNS)
     assert (tmp_path / "personal.png").stat().st_size > 10_000
+
+
+# Compressed messages: every method is tuned, and has the start that it is measured by; a tiny study.
+
+
+@pytest.mark.parametrize("compressor", compression.COMPRESSORS)
+def test_every_method_is_tuned_and_lead_has_no_biased_messages(compressor):
+    made = compression.solvers(compressor, 10)
+    assert all(isinstance(solver, Grid) for solver in made.values())
+    assert ("LEAD" in made) is (compressor == "4 bits")
+
+
+@pytest.mark.slow
+def test_a_tiny_version_has_a_row_for_every_method_at_every_level_and_four_figures(tmp_path, capsys):
+    compression.main(["--quick", "--rounds", "3", "--output", str(tmp_path)])
+    printed = capsys.readouterr().out
+    for compressor in compression.COMPRESSORS:
+        for name in compression.solvers(compressor, 3):
+            assert f"| {name} " in printed
+    for level in compression.LEVELS:
+        assert printed.count(f"bytes to stationarity {level}: median [quartiles] of 1 seed") == len(compression.COMPRESSORS)
+    assert len([path for path in (tmp_path / "compression").glob("*.png") if path.stat().st_size > 10_000]) == 4

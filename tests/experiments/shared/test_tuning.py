@@ -5,7 +5,7 @@ import pytest
 
 import topologies
 from consensus.solvers import GradientTracking
-from experiments import compression, stochastic
+from experiments import stochastic
 from experiments.shared import tuning
 from experiments.shared.cases import case
 from experiments.shared.results import training
@@ -80,9 +80,8 @@ def test_a_best_at_the_edge_is_reported(monkeypatch, capsys):
     assert not capsys.readouterr().err
 
 
-@pytest.mark.parametrize("experiment", [stochastic, compression])
-def test_every_rival_is_tuned(experiment):
-    for name, families in experiment.methods(10).items():
+def test_every_rival_is_tuned():
+    for name, families in stochastic.methods(10).items():
         for family in families:
             assert family.axes or name == "AdaptiveNEXT"
             for point in family.start():
