@@ -269,6 +269,9 @@ def test_x_is_logarithmic_where_it_spans_more_than_two_decades(tmp_path):
     made = study(tmp_path, seeds=1, solvers={"EXTRA": EXTRA()}, rounds=120).run(progress=False)
     scales = [made.plot("gap", **given).axes[0].get_xscale() for given in ({}, {"x": "bytes"}, {"log_x": False})]
     assert scales == ["log", "log", "linear"]
+    for log_x, first in ((True, 1.0), (False, 0.0)):  # a band begins where its line is seen to begin
+        (band,) = made.plot("gap", log_x=log_x).axes[0].collections
+        assert band.get_paths()[0].get_extents().xmin == first
     few = study(tmp_path, seeds=1, solvers={"EXTRA": EXTRA()}, rounds=40).run(progress=False)
     assert [few.plot("gap", **given).axes[0].get_xscale() for given in ({}, {"log_x": True})] == ["linear", "log"]
 
