@@ -13,7 +13,6 @@ import numpy as np
 
 from consensus.communication.states import flatten, rebuild
 from consensus.device.network import DeviceNetwork, on_device
-from consensus.device.newton import NEWTON
 from consensus.device.problem import DeviceFunctions, DeviceProblem, Observed, OnDevice
 from consensus.device.rows import DeviceRows
 from consensus.engines.base import Engine, S
@@ -24,9 +23,8 @@ from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device
 from consensus.observe import Gathered, Observer
 from consensus.observe.gather import Whole
-from consensus.problems import has_model
 from consensus.problems.functions import FunctionProblem
-from consensus.solvers import DADMM, NIDS, AdaptiveNEXT, Auto, check_needs
+from consensus.solvers import NIDS, AdaptiveNEXT, Auto, check_needs
 from consensus.solvers.auto import chosen
 from topologies.schedules import ScheduleLike
 
@@ -156,11 +154,12 @@ class Device(Engine):
             raise TypeError(f"{type(solver).__name__} does not run on a device ({reason}): {_REMEDY}")
         own, trial = there.apart(), DeviceNetwork(network.schedule, network.dtype, self.device)
         try:
-            state = _mapped(solver.init(own, self._there(begin.numbers["w"])), self._there)
-            state = solver.step(own, trial, state)
-            fits = isinstance(state.w, DeviceRows)
-            if not own.trusted:
-                own.value(state.w)  # of which rows are
+            with warnings.catch_warnings(action="ignore"):  # the run has them, too
+                state = _mapped(solver.init(own, self._there(begin.numbers["w"])), self._there)
+                state = solver.step(own, trial, state)
+                fits = isinstance(state.w, DeviceRows)
+                if not own.trusted:
+                    own.value(state.w)  # of which rows are
         except (DivergenceError, loaded().cuda.OutOfMemoryError):
             raise
         except Exception as error:
@@ -189,8 +188,6 @@ def _default(problem: Any, network: ScheduleLike) -> Auto:  # noqa: ANN401  # wh
 def _unfit(solver: object, problem: Any) -> str | None:  # noqa: ANN401
     """Return why a solver has no form on a device for a problem, where a trial would not say it."""
     r = problem.regularizer
-    if isinstance(solver, DADMM) and not (has_model(problem) and problem.loss.quadratic and r.quadratic):
-        return NEWTON
     if not isinstance(solver, AdaptiveNEXT) or r.quadratic or r.squares is not None:
         return None
     return f"Newton's method for its local problems with {r}, which is no sum of squares, is the host's"

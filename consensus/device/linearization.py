@@ -48,6 +48,7 @@ class DeviceLinearization:
 
     def __init__(self, problem: Any, w: Tensor, x: Tensor) -> None:  # noqa: ANN401
         self._problem, self._w, self._x = problem, w, x
+        self.shape = tuple(w.shape)
 
     def vjp(self, u: DeviceRows, out: DeviceRows | None = None) -> DeviceRows:
         """Return J' u, (agents, P) or (agents, count, P)."""

@@ -15,12 +15,10 @@ from consensus.communication.flooding import Flooding
 from consensus.communication.messages import Messages
 from consensus.communication.packed import Packed
 from consensus.compression.base import Compressor
-from consensus.device.newton import DeviceExact
 from consensus.device.rounding import Rounded
 from consensus.device.rows import DeviceRows, _indices
 from consensus.engines.stacked import StackedNetwork
 from consensus.frameworks.torch_calls import loaded
-from consensus.local.exact import Exact
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -156,12 +154,10 @@ class OnHost(Compressor):
 
 
 def on_device(solver: Any) -> Any:  # noqa: ANN401  # any solver, of which these are settings
-    """Return a solver whose compressor packs on the host, and whose local problems are solved there, as those of one inside."""
+    """Return a solver whose compressor packs on the host, as that of one inside."""
     changed: dict[str, Any] = {}
     if hasattr(solver, "compressor"):
         changed["compressor"] = OnHost(solver.compressor)
-    if type(getattr(solver, "local", solver)) in (Exact, type(None)):
-        changed["local"] = DeviceExact()
     if hasattr(solver, "solver") and (inner := on_device(solver.solver)) is not solver.solver:
         changed["solver"] = inner
     if not changed:

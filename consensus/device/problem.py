@@ -12,10 +12,12 @@ import numpy as np
 
 from consensus.device.linearization import DeviceLinearization, DeviceModel, even_parts, flat
 from consensus.device.losses import DeviceLoss, forms_there
+from consensus.device.newton import SYSTEMS, estimated
 from consensus.device.rows import DeviceRows
 from consensus.frameworks.torch import Torch
 from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_device import forms_of
+from consensus.local.systems import estimates
 from consensus.models import MLP, Linear
 from consensus.models.linearization import fitting
 from consensus.problems.batch import Batch, checked
@@ -118,6 +120,8 @@ class DeviceProblem(OnDevice):
         If the model computes on another device.
     """
 
+    systems = SYSTEMS  # of local problems
+
     def __init__(self, problem: Any, device: str) -> None:  # noqa: ANN401  # what a user solves
         super().__init__(problem, device)
         torch, model = loaded(), getattr(problem, "model", None)
@@ -164,6 +168,10 @@ class DeviceProblem(OnDevice):
                 f = self._forward(leaves, x[:, part]).reshape(*c[:, part].shape, -1)
                 found += (self._forms.value(f, d[:, part]) * c[:, part]).sum(dim=1)
         return cast(DeviceRows, problem._with_share(DeviceRows(found), w))
+
+    def sampled(self, batch: Batch) -> DeviceProblem:
+        """Return the problem of a batch's samples, which the host sends: see :meth:`consensus.Problem.sampled`."""
+        return DeviceProblem(self._problem.sampled(batch), self.device)
 
     def linearize(self, w: DeviceRows, rows: slice) -> tuple[DeviceRows, DeviceLinearization]:
         """Return outputs and their linearization at w, for some agents: see :meth:`consensus.Problem.linearize`."""
@@ -257,6 +265,9 @@ class DeviceProblem(OnDevice):
         u = self._forms.slope(f, d) * c[..., None]
         slopes = loaded().autograd.grad(outputs, leaves, u.reshape(outputs.shape), materialize_grads=True)
         return [*slopes, (self._forms.value(f, d) * c).sum(dim=1)] if values else list(slopes)
+
+
+estimates.register(DeviceProblem, estimated)
 
 
 class _Instead:

@@ -88,7 +88,8 @@ class DeviceRows(NDArrayOperatorsMixin):
         return DeviceRows(self.tensor[_indices(key, self.tensor)])
 
     def __setitem__(self, key: Values, value: Values) -> None:
-        self.tensor[_indices(key, self.tensor)] = _tensor(value, self.tensor)
+        found = _tensor(value, self.tensor)
+        self.tensor[_indices(key, self.tensor)] = found.to(self.tensor.dtype) if hasattr(found, "to") else found
 
     def host(self) -> np.ndarray:
         """Return a copy on the host."""
@@ -153,7 +154,9 @@ class DeviceRows(NDArrayOperatorsMixin):
         return DeviceRows(found) if ufunc.nout == 1 else tuple(map(DeviceRows, found))
 
     def __array_function__(self, function: Callable[..., Any], types: object, args: Values, kwargs: Values) -> Values:
-        if function in _MADE:  # like=self: NEP 35
+        if function is np.array and any(isinstance(part, DeviceRows) for part in args[0]):  # like=self: NEP 35
+            return DeviceRows(loaded().stack([_tensor(part, self.tensor) for part in args[0]]))
+        if function in _MADE:
             return DeviceRows(loaded().from_numpy(function(*args, **kwargs)).to(self.tensor.device))
         own = _FUNCTIONS.get(function.__name__)
         if own is None or kwargs.keys() - _parameters(function.__name__):
@@ -354,10 +357,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "take": lambda a, places, axis: DeviceRows(a.tensor.index_select(axis, _indices(places, a.tensor))),
     "repeat": lambda a, counts, axis: DeviceRows(a.tensor.repeat_interleave(_indices(counts, a.tensor), dim=axis)),
     "broadcast_to": lambda a, shape: DeviceRows(a.tensor.expand(*shape)),
+    "nonzero": lambda a: tuple(map(DeviceRows, a.tensor.nonzero(as_tuple=True))),
+    "argmax": lambda a: DeviceRows(a.tensor.argmax()),
     "argwhere": lambda a: DeviceRows(a.tensor.nonzero()),
     "count_nonzero": lambda a: DeviceRows(a.tensor.count_nonzero()),
     "qr": lambda a, mode="reduced": tuple(map(DeviceRows, loaded().linalg.qr(a.tensor, mode=mode))),
     "eigh": lambda a: tuple(map(DeviceRows, loaded().linalg.eigh(a.tensor))),
+    "trace": lambda a, axis1=0, axis2=1: DeviceRows(a.tensor.diagonal(dim1=axis1, dim2=axis2).sum(-1)),
     "solve": lambda a, b: DeviceRows(loaded().linalg.solve_ex(a.tensor, b.tensor)[0]),  # which waits for nothing
     "nan_to_num": lambda a: DeviceRows(a.tensor.nan_to_num()),
     "select": _select,

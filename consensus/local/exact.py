@@ -3,8 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import singledispatch
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from consensus.local.newton import SubproblemBlock, has_prox_jvp
 from consensus.local.operators import Dense, Operator, chosen
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
-from consensus.local.systems import SYSTEMS, Primal, System, estimates, forms_jacobian
+from consensus.local.systems import SYSTEMS, Primal, System, estimates, forms_jacobian, systems
 from consensus.losses import SquaredLoss
 from consensus.problems import BaseProblem, Linearizable, has_model
 from consensus.regularizers import Regularizer
@@ -38,7 +37,7 @@ def ill_conditioned(sub: Subproblem) -> np.ndarray:
     """
     rounding, ratio = np.finfo(sub.w.dtype).eps, sub.bound / sub.strong_convexity
     dual = not sub.regularizer.quadratic and has_prox_jvp(sub.regularizer)
-    return np.asarray((np.square(10 * rounding) * ratio > _MISSED) | (dual & (rounding * ratio > _CANCELLED)))
+    return cast(np.ndarray, (np.square(10 * rounding) * ratio > _MISSED) | (dual & (rounding * ratio > _CANCELLED)))
 
 
 def solved_again(
@@ -55,7 +54,7 @@ def solved_again(
     In double precision; then, if r is not quadratic, one by one by :mod:`consensus.local.envelope`.
     Arguments and result otherwise as for :meth:`consensus.local.newton.SubproblemBlock.minimise`.
     """
-    x, iterations, left = begin.astype(np.float64), np.zeros(len(rows), int), left.astype(np.float64)
+    x, iterations, left = begin.astype(np.float64), np.zeros(len(rows), int, like=begin), left.astype(np.float64)
     if begin.dtype != np.float64:
         sub = part.subproblem(rows, dtype=np.float64).bounded()
         tried = ~ill_conditioned(sub)
@@ -94,7 +93,6 @@ class _Kept(NamedTuple):
     at_once: Callable[[np.ndarray], np.ndarray] | None
 
 
-@singledispatch  # problems on a device have a form of it there
 def newton_directions(problem: BaseProblem, w: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
     """Return ``(B_i + damping I)^-1 right_i`` for every agent, with B_i the Gauss-Newton matrix at w_i of ``f_i = A g_i + r``.
 
@@ -168,12 +166,13 @@ def _made(
     costs = estimates(problem, r, problem.parameters, dense)
     method = min(costs, key=lambda name: costs[name].operations)
     part = SubproblemBlock(LinearizedModel(problem, w, right, problem.network_size, damping), r, slice(None), dense, right)
-    constant = problem.loss.quadratic and part.keeps(SYSTEMS[method])
+    kind = systems(problem)[method]
+    constant = problem.loss.quadratic and part.keeps(kind)
     kept = []
 
     def chunk(rows: slice) -> None:
         sub = part.subproblem(rows, problem.linearize(w, rows))
-        system = part.system(sub, rows, SYSTEMS[method])
+        system = part.system(sub, rows, kind)
         if not (system.ready and constant):
             system.set(sub.root(np.zeros_like(sub.outputs)), sub.strong_convexity)
         if constant:
@@ -344,7 +343,7 @@ class Exact:
         regularizers = regularizer.split(slices) if len(slices) > 1 else [regularizer]
         total = _checks.floats("linear", linear, model.w.dtype) + inner.gradient  # of everything smooth but r, at w_i
         solution = np.empty_like(model.w)
-        iterations = np.zeros((len(slices), len(model.w)), int)
+        iterations = np.zeros((len(slices), len(model.w)), int, like=model.w)
         if isinstance(inner, ProximalModel):
             for block, r in zip(slices, regularizers, strict=True):
                 solution[:, block] = r.prox(model.w[:, block] - total[:, block] / inner.tau, 1 / inner.tau)
@@ -354,7 +353,7 @@ class Exact:
         dense = split or forms_jacobian(problem)
         costs = estimates(problem, regularizer, -(-problem.parameters // len(slices)), dense)
         method = min(costs, key=lambda name: costs[name].operations) if self.linear == "auto" else self.linear
-        left = np.zeros((len(slices), len(model.w)), problem.dtype)
+        left = np.zeros((len(slices), len(model.w)), problem.dtype, like=model.w)
         parts = [SubproblemBlock(inner, r, block, dense, total) for r, block in zip(regularizers, slices, strict=True)]
 
         def chunk(rows: slice, blocks: Iterable[int] = range(len(slices))) -> None:
@@ -392,7 +391,7 @@ class Exact:
 
         Ill-conditioned and unfinished subproblems are solved again, by :func:`solved_again`.
         """
-        sub, kind, most = part.subproblem(rows, linearized), SYSTEMS[method], self.iterations
+        sub, kind, most = part.subproblem(rows, linearized), systems(part.model.problem)[method], self.iterations
         single, proximal = sub.w.dtype != np.float64, has_prox_jvp(part.regularizer) and not part.regularizer.quadratic
         if single or not part.regularizer.quadratic:
             sub = sub.bounded()
@@ -401,7 +400,7 @@ class Exact:
         if not (single or proximal):
             return part.minimise(sub, rows, kind, x, tolerance, most)
         hard = ill_conditioned(sub)
-        found, iterations, left = x, np.zeros(len(x), int), np.ones(len(x), x.dtype)
+        found, iterations, left = x, np.zeros(len(x), int, like=x), np.ones(len(x), x.dtype, like=x)
         if not hard.all():
             found, iterations, left = part.minimise(sub, rows, kind, x, tolerance, most)
             found, iterations, left = (
@@ -426,7 +425,7 @@ def _note(problem: Linearizable, left: np.ndarray, tau: float) -> None:
         worst = int(np.argmax(left))
         agent = _names.agent(problem.rows[worst], problem.labels)
         warnings.warn(
-            f"the local problem of {agent} was not solved to the accuracy asked for: {left[worst]:.1g} of "
+            f"the local problem of {agent} was not solved to the accuracy asked for: {float(left[worst]):.1g} of "
             f"its residual is left. Take a larger tau (now {tau:g}), features of standard deviation one, float64 data, "
             "Exact(iterations=...) or a larger tolerance; the history's column 'unfinished' counts such solves",
             UnfinishedWarning,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -49,15 +49,15 @@ def newton(
     quadratic, k = sub.regularizer.quadratic, sub.strong_convexity
     if system is not None and sub.loss.quadratic and x is sub.w and (found := _by_one_system(sub, system, tolerance)):
         return found
-    iterations, solved = np.zeros(len(x), int), np.zeros(len(x), bool)
-    running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
+    iterations, solved = np.zeros(len(x), int, like=x), np.zeros(len(x), bool, like=x)
+    running, drowned = np.ones(len(x), bool, like=x), np.zeros(len(x), int, like=x)
     slope = sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0)  # at w, where B has none
     start = sub.residual(sub.w, slope)
     finite = np.isfinite(start).all(axis=0)
     x, running = chosen(finite, x, np.full_like(x, np.nan)), running & finite
     if not quadratic:  # infinitely far from r's domain no decrease could be seen
         x = np.where(np.isinf(sub.regularizer.value(x))[:, None], sub.regularizer.prox(x, 1 / k), x)
-    begin, moved = x, np.any(x != sub.w)
+    begin, moved = x, bool(np.any(x != sub.w))
     a = sub.operator.jvp(x - sub.w) if moved else np.zeros_like(sub.outputs)
     last = np.inf
     for iteration in range(most + 1):
@@ -92,7 +92,7 @@ def newton(
         end, step = chosen(running, end, x), chosen(running, step, np.zeros_like(step))
         certain &= running & sub.loss.quadratic  # one step from anywhere is exact
         x, solved, running = chosen(certain, end, x), solved | certain, running & ~certain
-        if not running.any():
+        if sub.loss.quadratic and not running.any():
             break
         image = sub.operator.jvp(step)
         length, lost = _line_search(sub, x, a, gradient, end, step, image, running)
@@ -129,7 +129,7 @@ def _close(sub: Subproblem, x: np.ndarray, a: np.ndarray, begin: np.ndarray, tol
     terms, before = sub.terms(x, a), sub.terms(begin, sub.operator.jvp(begin - sub.w))
     rounding = 10 * np.finfo(x.dtype).eps * np.abs(terms).sum(axis=0)
     decrease = before.sum(axis=0) - terms.sum(axis=0)
-    return np.asarray(sub.gap(x, sub.gradient(x, a)) <= np.maximum(tolerance * decrease, rounding))
+    return cast(np.ndarray, sub.gap(x, sub.gradient(x, a)) <= np.maximum(tolerance * decrease, rounding))
 
 
 def _tidied(
@@ -187,7 +187,7 @@ def _least(convex: Callable[[np.ndarray], np.ndarray], ends: np.ndarray) -> np.n
         at_new = convex(new)
         left, right = np.where(down, new, right), np.where(down, left, new)
         at_left, at_right = np.where(down, at_new, at_right), np.where(down, at_left, at_new)
-    return np.asarray((low + high) / 2)
+    return cast(np.ndarray, (low + high) / 2)
 
 
 _KEPT_NUMBERS = 1 << 25  # in factors that a linear model's agents keep from round to round

@@ -111,13 +111,13 @@ def rooted_gram(root: np.ndarray, gram: np.ndarray, out: np.ndarray) -> np.ndarr
 
 def chosen(condition: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return rows of ``first`` (agents, ...) where ``condition`` (agents,) holds, else of ``second``; one itself, if all."""
-    if condition.all():
+    if type(condition) is np.ndarray and condition.all():  # a device would be waited for
         return first
-    if not condition.any():
+    if type(condition) is np.ndarray and not condition.any():
         return second
     return np.where(condition.reshape(-1, *(1,) * (first.ndim - 1)), first, second)
 
 
 def norms(v: np.ndarray) -> np.ndarray:
     """Return the norms of the rows of v (agents, P)."""
-    return np.asarray(np.sqrt(np.vecdot(v, v)))
+    return cast(np.ndarray, np.sqrt(np.vecdot(v, v)))

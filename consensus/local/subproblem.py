@@ -1,6 +1,6 @@
 """An agent's convex problem in the direction v = w - w_i, for a chunk of agents."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 
@@ -64,23 +64,23 @@ class Subproblem(NamedTuple):
     def bregman(self, a: np.ndarray) -> np.ndarray:
         """Return B(a), shape (agents,), for a (agents, samples, outputs)."""
         losses = self.loss.value(self.outputs + a, self.targets) - (self.slopes * a).sum(axis=2)
-        return np.asarray(np.vecdot(losses, self.weights))
+        return cast(np.ndarray, np.vecdot(losses, self.weights))
 
     def root(self, a: np.ndarray) -> np.ndarray:
         """Return L with L L' = c l''(f + a), a sample at a time."""
         root = self.loss.curvature_root(self.outputs + a, self.targets)
         scale = np.sqrt(self.weights)
-        return np.asarray(root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2)))
+        return cast(np.ndarray, root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2)))
 
     def value(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Return the objective (agents,) at x = w + v, with a = J v."""
-        return np.asarray(self.terms(x, a).sum(axis=0))
+        return cast(np.ndarray, self.terms(x, a).sum(axis=0))
 
     def terms(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Return the four terms (4, agents) of the objective, whose sizes say how it is rounded."""
         v = x - self.w
         linear, proximal = np.vecdot(self.linear, v), self.tau / 2 * np.vecdot(v, v)
-        return np.array([self.bregman(a), linear, proximal, self.regularizer.value(x)])
+        return np.array([self.bregman(a), linear, proximal, self.regularizer.value(x)], like=x)
 
     def gradient(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Return the gradient (agents, P) of all but an r that is not quadratic, at x = w + v with a = J v."""
@@ -97,7 +97,7 @@ class Subproblem(NamedTuple):
         """
         k = self.strong_convexity
         if self.regularizer.quadratic:
-            return np.asarray(norms(gradient)[None] / k)
+            return cast(np.ndarray, norms(gradient)[None] / k)
         scales = [np.full_like(self.bound, k)[:, None], self.bound[:, None]]
         return np.array([norms(x - self.regularizer.prox(x - gradient / s, 1 / s)) for s in scales])
 
@@ -107,7 +107,7 @@ class Subproblem(NamedTuple):
         size = norms(self.w) + norms(x - self.w)
         softest = size + linear / self.strong_convexity
         sizes = softest[None] if self.regularizer.quadratic else np.array([softest, size + linear / self.bound])
-        return np.asarray(eps * sizes)
+        return cast(np.ndarray, eps * sizes)
 
     def solved(
         self, x: np.ndarray, gradient: np.ndarray, tolerance: float | np.ndarray, start: np.ndarray
@@ -115,7 +115,7 @@ class Subproblem(NamedTuple):
         """Return whether (agents,) every residual is at most that part of its ``start``, or rounding; and the residuals."""
         residual = self.residual(x, gradient)
         enough: np.ndarray = residual <= np.maximum(tolerance * start, self.rounding(x))
-        return np.asarray(enough.all(axis=0)), residual
+        return cast(np.ndarray, enough.all(axis=0)), residual
 
     def gap(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Return by how much (agents,) the objective at x is above its least value, at most.
@@ -124,15 +124,15 @@ class Subproblem(NamedTuple):
         """
         k, r = self.strong_convexity, self.regularizer
         if r.quadratic:
-            return np.asarray(np.vecdot(gradient, gradient) / (2 * k))
+            return cast(np.ndarray, np.vecdot(gradient, gradient) / (2 * k))
         y = r.prox(x - gradient / k, 1 / k)
-        return np.asarray(-(np.vecdot(gradient, y - x) + k / 2 * np.vecdot(y - x, y - x) + r.value(y) - r.value(x)))
+        return cast(np.ndarray, -(np.vecdot(gradient, y - x) + k / 2 * np.vecdot(y - x, y - x) + r.value(y) - r.value(x)))
 
 
 def _power(operator: Operator, weights: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, steps: int) -> np.ndarray:
     """Return about the largest eigenvalue of J' diag(weights) J, shape (agents,), and not much less."""
-    v = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    v = np.asarray(np.random.default_rng(0).standard_normal(shape).astype(dtype), like=weights)
     for _ in range(steps):
         v /= np.maximum(np.linalg.norm(v, axis=1, keepdims=True), np.finfo(dtype).tiny)
         v = operator.vjp(weights * operator.jvp(v))
-    return np.asarray(2 * np.linalg.norm(v, axis=1))
+    return cast(np.ndarray, 2 * np.linalg.norm(v, axis=1))

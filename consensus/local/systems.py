@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from functools import singledispatch
+from typing import NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def conjugate_gradients(
     direction, inner = z.copy(), np.vecdot(residual, z)
     goal = tolerance * norms(right)
     running = norms(residual) > goal
-    iterations = np.zeros(len(right), int)
+    iterations = np.zeros(len(right), int, like=right)
     for _ in range(most):
         if not running.any():
             break
@@ -96,6 +97,7 @@ def forms_jacobian(problem: Linearizable) -> bool:
     return not hasattr(model, "linearize") and samples * model.outputs * problem.parameters < _FORMED
 
 
+@singledispatch  # on a device there are no chunks
 def estimates(problem: Linearizable, regularizer: Regularizer, columns: int, dense: bool) -> dict[str, Estimate]:
     """Estimate the cost for an agent of each way to solve for ``columns`` of its parameters.
 
@@ -222,7 +224,7 @@ class Primal:
     def set(self, root: np.ndarray, k: float) -> None:
         self.rooted, self.k = rooted_rows(root, self.jacobian if self.once else self.jacobian.copy()), k
         matrix = _blas.squares(self.rooted.swapaxes(1, 2))
-        self.lost = _lost(matrix, k)
+        self.lost = lost(matrix, k)
         self.factors = Factors.of(matrix, k, self.constant)
         self.ready = True
 
@@ -234,7 +236,7 @@ class Primal:
         return self.factors.solve if (self.lost <= tolerance).all() else None
 
     def solve(self, u: np.ndarray, tolerance: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return _refined(self.factors.solve, self._apply, u, tolerance, self.lost)
+        return refined(self.factors.solve, self._apply, u, tolerance, self.lost)
 
     def _apply(self, v: np.ndarray) -> np.ndarray:
         return np.asarray(((self.rooted @ v[:, :, None]).swapaxes(1, 2) @ self.rooted)[:, 0] + self.k * v)
@@ -259,7 +261,7 @@ class Dual:
             gram = upper_gram(self.operator, root)
         else:
             gram = rooted_gram(root, self.gram, np.empty_like(self.gram))
-        self.lost = _lost(gram, k)  # R R' far above k: the difference in d cancels, and refinement gives it back
+        self.lost = lost(gram, k)  # R R' far above k: the difference in d cancels, and refinement gives it back
         self.factors = Factors.of(gram, k, self.constant)
         self.ready = True
 
@@ -267,7 +269,7 @@ class Dual:
         return self._once if (self.lost <= tolerance).all() else None
 
     def solve(self, u: np.ndarray, tolerance: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return _refined(self._once, lambda v: _apply(self, v), u, tolerance, self.lost)
+        return refined(self._once, lambda v: _apply(self, v), u, tolerance, self.lost)
 
     def _once(self, u: np.ndarray) -> np.ndarray:
         image = times_root_transposed(self.root, self.operator.jvp(u))
@@ -275,12 +277,12 @@ class Dual:
         return np.asarray((u - self.operator.vjp(times_root(self.root, dual))) / self.k)
 
 
-def _lost(matrices: np.ndarray, k: float) -> np.ndarray:
+def lost(matrices: np.ndarray, k: float) -> np.ndarray:
     """Bound (agents,) the relative error of a solution by factors."""
-    return np.asarray(np.finfo(matrices.dtype).eps * np.trace(matrices, axis1=1, axis2=2) / k)
+    return cast(np.ndarray, np.finfo(matrices.dtype).eps * np.trace(matrices, axis1=1, axis2=2) / k)
 
 
-def _refined(
+def refined(
     once: Callable[[np.ndarray], np.ndarray],
     apply: Callable[[np.ndarray], np.ndarray],
     u: np.ndarray,
@@ -342,3 +344,8 @@ def _apply(system: Dual | Iterative, v: np.ndarray) -> np.ndarray:
 
 
 SYSTEMS: dict[str, type[System]] = {"primal": Primal, "dual": Dual, "iterative": Iterative}
+
+
+def systems(problem: Linearizable) -> dict[str, type[System]]:
+    """Return the kinds of systems of a problem: on a device it has its own."""
+    return getattr(problem, "systems", SYSTEMS)

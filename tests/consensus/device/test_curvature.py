@@ -1,5 +1,6 @@
 """Solvers that ask for curvature on a device: AdaptiveNEXT, which decides, and linear systems."""
 
+import warnings
 from types import SimpleNamespace
 
 import networkx as nx
@@ -11,12 +12,14 @@ import topologies
 from consensus import L1, L2, CrossEntropy, Huber, LogisticLoss
 from consensus.communication import flatten
 from consensus.compression import Runs
+from consensus.errors import UnfinishedWarning
+from consensus.local import Exact, exact
 from consensus.losses import PoissonLoss
-from consensus.solvers import DADMM, NEXT, AdaptiveNEXT, NetworkGIANT, NewtonTracking
-from consensus.surrogates import PartialLinearization
+from consensus.solvers import DADMM, NEXT, SONATA, AdaptiveNEXT, NetworkGIANT, NewtonTracking
+from consensus.surrogates import Blocks, PartialLinearization
 
 torch = pytest.importorskip("torch")
-from consensus.device import Device  # noqa: E402
+from consensus.device import Device, newton  # noqa: E402
 from consensus.device.engine import _mapped  # noqa: E402
 from consensus.device.network import DeviceNetwork, on_device  # noqa: E402
 from consensus.device.problem import DeviceProblem  # noqa: E402
@@ -73,15 +76,80 @@ def test_adaptive_steps_decide_there_as_in_one_process(name, network):
     assert_same(*both(CURVED[name], AdaptiveNEXT(), network, rounds=ROUNDS.get(name, 32), record_every=1), tolerance=1e-10)
 
 
-@pytest.mark.parametrize("solver", [NewtonTracking(), NetworkGIANT(0.3), DADMM(0.5)], ids=["tracking", "GIANT", "DADMM"])
-@pytest.mark.parametrize("name", ["network", "huber", "logits", "weighted", "linear"])
-def test_newtons_directions(solver, name):
+PARTIAL = PartialLinearization(1.0)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        NewtonTracking(),
+        NetworkGIANT(0.3),
+        DADMM(0.5),
+        NEXT(PARTIAL, 0.2),
+        NEXT(PARTIAL, 0.2, batch=4),
+        SONATA(PartialLinearization(1.0, curvature="local"), 0.2),
+    ],
+    ids=["tracking", "GIANT", "DADMM", "NEXT", "batches", "SONATA"],
+)
+@pytest.mark.parametrize("name", [name for name in CURVED if name not in ("functions", "squares")] + ["linear"])
+def test_newtons_method_has_the_steps_of_one_process(solver, name):
+    """With as many iterations of every agent, which a column of the history counts."""
     p = CURVED.get(name) or problem(consensus.Linear(4, 3), regularizer=L2(0.01))
-    if isinstance(solver, DADMM) and not p.loss.quadratic:
-        with pytest.raises(TypeError, match=r"^DADMM does not run on a device \(partial linearization runs"):
-            consensus.solve(p, RING, solver, rounds=1, engine=Device())
-    else:
-        assert_same(*both(p, solver, rounds=30, record_every=10), tolerance=1e-10)
+    assert_same(*both(p, solver, rounds=30, record_every=10), tolerance=1e-12)
+
+
+def test_agents_stop_one_by_one_and_steps_are_searched():
+    """From far off, where whole steps of Newton's method rise; what is left after too few is noted as in one process."""
+    start = 30 * RNG.standard_normal((AGENTS, CURVED["logits"].parameters))
+    for most in (100, 3):
+        solver, here, there = NEXT(PartialLinearization(0.01), 0.2, local=Exact(iterations=most)), [], []
+        for engine, found in (("stacked", here), (Device(), there)):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found += [
+                    consensus.solve(CURVED["logits"], RING, solver, rounds=12, record_every=1, start=start, engine=engine)
+                ]
+            found += [[str(warning.message) for warning in caught if warning.category is UnfinishedWarning]]
+        assert_same(here[0], there[0], tolerance=1e-10)
+        assert len(there[1]) == len(here[1]) == (most == 3)
+        assert np.array_equal(there[0].history["unfinished"], here[0].history["unfinished"])
+
+
+def test_matrices_that_are_too_large_take_conjugate_gradients(monkeypatch):
+    monkeypatch.setattr(newton, "_LARGEST", 0)
+    for p in (problem(), CURVED["classes"]):
+        for solver in (NEXT(PARTIAL, 0.2, local=Exact("iterative")), NewtonTracking(0.1, 1.0)):
+            here, there = both(p, solver)
+            np.testing.assert_allclose(there.w, here.w, rtol=0, atol=1e-8 * abs(here.w).max())
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_single_precision_goes_on_in_double_where_that_is_not_enough(scale, monkeypatch):
+    """Features of unlike sizes: some agents' systems are too ill-conditioned for seven digits."""
+    again, own = [], exact.minimise
+    monkeypatch.setattr(exact, "minimise", lambda *given: again.append(len(given[1])) or own(*given))
+    X = RNG.standard_normal((60, 4)) * [1.0, scale, 1 / scale, 1.0]
+    shards = consensus.partition(X.astype(np.float32), (X[:, :1] > 0).astype(np.float32), agents=AGENTS, seed=0)
+    p = consensus.Problem(consensus.Linear(4), LogisticLoss(), shards, L2(1e-4))
+    here, there = both(p, NEXT(PartialLinearization(1e-2), 0.05), rounds=6)
+    assert bool(again) == (scale > 1)
+    assert there.w.dtype == np.float32
+    np.testing.assert_allclose(there.w, here.w, rtol=0, atol=1e-4 * abs(here.w).max())
+
+
+def test_newtons_method_reads_a_few_truths_an_iteration(monkeypatch):
+    reads = []
+    for name in ("__bool__", "__int__", "__float__", "host", "tolist"):
+        own = getattr(DeviceRows, name)
+        monkeypatch.setattr(DeviceRows, name, lambda rows, own=own: reads.append(rows.size) or own(rows))
+    counts = []
+    for rounds in (10, 20):
+        reads.clear()
+        found = consensus.solve(CURVED["logits"], RING, NEXT(PARTIAL, 0.2), rounds=rounds, record_every=1000, engine=Device())
+        counts.append((reads.count(1), sum(reads) - reads.count(1), found.history["iterations"][-1] / AGENTS))
+    (ones, others, iterations), (more, as_many, more_iterations) = counts
+    assert as_many == others  # the rows of the history
+    assert more - ones <= 4 * 10 + 4 * (more_iterations - iterations)
 
 
 def test_curvature_that_is_constant_is_factored_once(monkeypatch):
@@ -93,10 +161,12 @@ def test_curvature_that_is_constant_is_factored_once(monkeypatch):
         assert len(calls) == expected
 
 
-@pytest.mark.parametrize("p", [problem(loss=Huber(0.5)), problem(regularizer=L1(0.1))], ids=["loss", "regularizer"])
-def test_local_problems_that_are_no_systems_are_the_hosts(p):
-    with pytest.raises(TypeError, match=r"^NEXT does not run on a device \(partial linearization runs"):
-        consensus.solve(p, RING, NEXT(PartialLinearization(1.0), 0.2), rounds=1, engine=Device())
+@pytest.mark.parametrize(
+    ("p", "surrogate"), [(problem(regularizer=L1(0.1)), PARTIAL), (problem(), Blocks(PARTIAL, 2))], ids=["L1", "blocks"]
+)
+def test_local_problems_that_are_the_hosts(p, surrogate):
+    with pytest.raises(TypeError, match=r"^NEXT does not run on a device \(local problems of partial linearization run there"):
+        consensus.solve(p, RING, NEXT(surrogate, 0.2), rounds=1, engine=Device())
 
 
 def test_adaptive_steps_read_a_few_numbers_a_round(monkeypatch):
@@ -145,7 +215,12 @@ def test_powers_of_two_are_exact():
 @pytest.mark.parametrize(
     ("name", "solver"),
     [(name, AdaptiveNEXT()) for name in CURVED if name not in ("functions", "module")]
-    + [("network", NewtonTracking(0.1, 1.0)), ("logits", NetworkGIANT(0.1)), ("network", NEXT(PartialLinearization(1.0), 0.2))],
+    + [
+        ("network", NewtonTracking(0.1, 1.0)),
+        ("logits", NetworkGIANT(0.1)),
+        ("network", NEXT(PARTIAL, 0.2)),
+        ("logits", NEXT(PARTIAL, 0.2)),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("network", [RING, LOSSY], ids=["ring", "lossy"])

@@ -51,14 +51,14 @@ AGENTS = 6
 RNG = np.random.default_rng(0)
 X, NUMBERS, CLASSES = RNG.standard_normal((61, 4)), RNG.standard_normal((61, 3)), RNG.integers(0, 3, 61)
 RING = topologies.Static(topologies.ring(AGENTS), weights=topologies.lazy(topologies.metropolis))
-# Blocks and batches of surrogates, and sums over trees; other local problems are linear systems with quadratics alone.
+# Surrogates in blocks, and sums over trees; other local problems take Newton's method, for smooth costs.
 REFUSED = {
-    "NEXT blocks", "SONATA, averaged batches",
+    "NEXT blocks",
     "TreeLBFGS", "TreeLBFGS, float64", "TreeLBFGS, masked", "TreeNewton", "TreeNewton, masked",
 }  # fmt: skip
 SYSTEMS = {
     "NEXT partial", "SONATA", "gossip of NEXT", "compressed NEXT", "compressed SONATA", "compressed, dense",
-    "shared body, NEXT", "DADMM", "adaptive",
+    "shared body, NEXT", "DADMM", "adaptive", "SONATA, averaged batches",
 }  # fmt: skip
 
 
