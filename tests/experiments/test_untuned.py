@@ -133,17 +133,14 @@ def test_the_default_is_compared_with_the_best_rival_and_a_miss_counts_as_all_ex
     assert default.ratio(own, (80, {}), "bytes", 0, 400) is None
 
 
-@pytest.mark.parametrize(
-    ("costs", "network", "untuned", "bits"),
-    [
-        ("ridge", "path", {"EXTRA", "NIDS", "OPAPC"}, {"NEXT, full", "NEXT, partial", "tracking, atc", "LEAD"}),
-        ("lasso", "path", {"PGEXTRA", "NIDS"}, {"NEXT, full", "NEXT, partial"}),
-        ("MLP", "path", set(), {"NEXT, full", "NEXT, partial", "tracking, atc", "LEAD"}),
-        ("quartic", "path", set(), {"NEXT, full", "tracking, atc", "LEAD"}),
-        ("ridge", "lossy", set(), set()),
-        ("quadratic", "directed", set(), set()),
-    ],
-)
+@pytest.mark.parametrize(("costs", "network", "untuned", "bits"), [
+    ("ridge", "path", {"EXTRA", "NIDS", "OPAPC"}, {"NEXT, full", "NEXT, partial", "tracking, atc", "LEAD"}),
+    ("lasso", "path", {"PGEXTRA", "NIDS"}, {"NEXT, full", "NEXT, partial"}),
+    ("MLP", "path", set(), {"NEXT, full", "NEXT, partial", "tracking, atc", "LEAD"}),
+    ("quartic", "path", set(), {"NEXT, full", "tracking, atc", "LEAD"}),
+    ("ridge", "lossy", set(), set()),
+    ("quadratic", "directed", set(), set()),
+])  # fmt: skip
 def test_rivals_suit_costs_and_network(costs, network, untuned, bits):
     double, single, schedule, start = cases.make(cases.Case(costs, network, 6))
     assert (single.dtype == np.float32) == has_model(double)

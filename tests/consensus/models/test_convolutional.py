@@ -168,19 +168,16 @@ def test_it_learns_digits_over_a_network(solver):
     assert found["objective"][-1] < 0.9 * found["objective"][0]
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"shape": (8, 8)}, r"shape must be \(channels, height, width\) of a sample; got \(8, 8\)"),
-        ({"filters": []}, "filters must be one number or more"),
-        ({"filters": [4, 0]}, r"filters\[1\] must be"),
-        ({"kernel": 4}, "kernel must be odd"),
-        ({"pool": 3}, "pool must divide height and width of every layer's image; got 3 for 8 x 8, layer 0 of 2"),
-        ({"filters": [2, 2, 2, 2]}, "got 2 for 1 x 1, layer 3 of 4"),
-        ({"activation": "gelu"}, "activation must be one of"),
-        ({"outputs": 0}, "outputs must be"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"shape": (8, 8)}, r"shape must be \(channels, height, width\) of a sample; got \(8, 8\)"),
+    ({"filters": []}, "filters must be one number or more"),
+    ({"filters": [4, 0]}, r"filters\[1\] must be"),
+    ({"kernel": 4}, "kernel must be odd"),
+    ({"pool": 3}, "pool must divide height and width of every layer's image; got 3 for 8 x 8, layer 0 of 2"),
+    ({"filters": [2, 2, 2, 2]}, "got 2 for 1 x 1, layer 3 of 4"),
+    ({"activation": "gelu"}, "activation must be one of"),
+    ({"outputs": 0}, "outputs must be"),
+])  # fmt: skip
 def test_bad_settings_are_rejected(settings, words):
     with pytest.raises(ValueError, match=words):
         Convolutional(**({"shape": (1, 8, 8), "filters": [4, 6], "outputs": 3} | settings))

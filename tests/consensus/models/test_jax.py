@@ -49,21 +49,15 @@ def test_of_a_function_every_seed_has_a_start():
     assert model.parameters == 8
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda y: y * jax.random.bernoulli(jax.random.key(0), 0.5, y.shape), "draws random numbers, as dropout does: "),
-        (lambda y: y - y.mean(0), "a sample's outputs depend on the other samples or on their order, as batch statistics, "),
-        (
-            lambda y: jnp.cumsum(y, axis=0),
-            r"a sample's outputs depend on the other samples or on their order, as .*cumsum\(0\)",
-        ),
-        (lambda y: jnp.sort(y, axis=0), r"a sample's outputs depend on the other samples or on their order, as .*sort\(0\)"),
-        (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
-        (lambda y: y[:, 0], r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(5,\)$"),
-        (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda y: y * jax.random.bernoulli(jax.random.key(0), 0.5, y.shape), "draws random numbers, as dropout does: "),
+    (lambda y: y - y.mean(0), "a sample's outputs depend on the other samples or on their order, as batch statistics, "),
+    (lambda y: jnp.cumsum(y, axis=0), r"a sample's outputs depend on the other samples or on their order, as .*cumsum\(0\)"),
+    (lambda y: jnp.sort(y, axis=0), r"a sample's outputs depend on the other samples or on their order, as .*sort\(0\)"),
+    (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
+    (lambda y: y[:, 0], r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(5,\)$"),
+    (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
+])  # fmt: skip
 def test_what_is_no_function_of_a_sample_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         JAX(lambda parameters, x: change(x @ parameters), np.zeros((4, 2))).for_samples((4,))

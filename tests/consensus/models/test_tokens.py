@@ -173,15 +173,12 @@ def pictures(classes, height, width, collate):
 
 
 @pytest.mark.parametrize("collate", [False, True], ids=["Problem", "LazyProblem"])
-@pytest.mark.parametrize(
-    ("sizes", "first", "last"),
-    [
-        ((3, 4, 5), "movedim(1, -1)", None),
-        ((5, 4, 3), "movedim(1, -1)", None),
-        ((4, 3, 4), "movedim(1, -1).flatten(1)", "flatten(1)"),  # as many classes as columns of pixels
-        ((4, 4, 4), "movedim(1, -1).flatten(1)", "flatten(1)"),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "first", "last"), [
+    ((3, 4, 5), "movedim(1, -1)", None),
+    ((5, 4, 3), "movedim(1, -1)", None),
+    ((4, 3, 4), "movedim(1, -1).flatten(1)", "flatten(1)"),  # as many classes as columns of pixels
+    ((4, 4, 4), "movedim(1, -1).flatten(1)", "flatten(1)"),
+])  # fmt: skip
 def test_pytorchs_layout_is_refused_and_the_remedies_are_its_loss(sizes, first, last, collate):
     x, d, problem = pictures(*sizes, collate)
     remedy = rf"outputs.{first}".replace(".", r"\.").replace("(", r"\(").replace(")", r"\)")

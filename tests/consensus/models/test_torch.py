@@ -269,16 +269,12 @@ class Branch(nn.Module):
         return self.head(x) if bool((x**2 >= 0).all()) else x[:, :2]
 
 
-@pytest.mark.parametrize(
-    ("make", "shape", "most"),
-    [
-        (lambda: nn.Linear(3, 2), (3,), sys.maxsize),
-        (lambda: nn.Sequential(nn.LayerNorm(3), nn.Linear(3, 2)), (3,), 1),
-        (Branch, (3,), 1),
-        (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2)), (1, 4, 4), 5),
-    ],
-    ids=["linear", "other layers", "it fails for several", "convolutions"],
-)
+@pytest.mark.parametrize(("make", "shape", "most"), [
+    (lambda: nn.Linear(3, 2), (3,), sys.maxsize),
+    (lambda: nn.Sequential(nn.LayerNorm(3), nn.Linear(3, 2)), (3,), 1),
+    (Branch, (3,), 1),
+    (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2)), (1, 4, 4), 5),
+], ids=["linear", "other layers", "it fails for several", "convolutions"])  # fmt: skip
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(float)], ids=str)
 def test_agents_share_a_call_where_that_is_quicker_and_works(make, shape, most, dtype):
     model = Torch(make()).for_samples(shape, dtype)

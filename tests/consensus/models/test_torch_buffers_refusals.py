@@ -35,17 +35,10 @@ def problem(module=mlp, sizes=(6, 15, 9, 11), agents=4, **settings):
     return consensus.Problem(Torch(module, **settings), consensus.CrossEntropy(), shards)
 
 
-@pytest.mark.parametrize(
-    "solver",
-    [
-        NewtonTracking(0.1),
-        AdaptiveNEXT(),
-        TreeLBFGS(),
-        GTSAGA(0.1, batch=3),
-        NEXT(PartialLinearization(1.0), 0.1),
-        Gossip(NEXT(PartialLinearization(1.0), 0.1, batch=3), 2),
-    ],
-)
+@pytest.mark.parametrize("solver", [
+    NewtonTracking(0.1), AdaptiveNEXT(), TreeLBFGS(), GTSAGA(0.1, batch=3), NEXT(PartialLinearization(1.0), 0.1),
+    Gossip(NEXT(PartialLinearization(1.0), 0.1, batch=3), 2),
+])  # fmt: skip
 def test_solvers_that_need_one_function_are_refused_by_name(solver):
     with pytest.raises(
         ValueError, match=rf"^{type(solver).__name__}.* needs a deterministic model, and Torch.* normalises batches in training"

@@ -220,16 +220,13 @@ class Counting(Means):
         return super().forward(input_ids, attention_mask).logits + self.calls
 
 
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (Unmasked, "a sample's outputs depend on the other samples of a batch, or on its padding"),
-        (Noisy, "draws random numbers from NumPy's global generator in training"),
-        (Counting, "returns other outputs when it is called again"),
-        (Restless, "draws random numbers from PyTorch's generator in evaluation mode"),
-        (Recurrent, r"fails on inputs \{'input_ids': \(3, \d\), .*TypeError: .*unexpected keyword argument"),
-    ],
-)
+@pytest.mark.parametrize(("module", "message"), [
+    (Unmasked, "a sample's outputs depend on the other samples of a batch, or on its padding"),
+    (Noisy, "draws random numbers from NumPy's global generator in training"),
+    (Counting, "returns other outputs when it is called again"),
+    (Restless, "draws random numbers from PyTorch's generator in evaluation mode"),
+    (Recurrent, r"fails on inputs \{'input_ids': \(3, \d\), .*TypeError: .*unexpected keyword argument"),
+])  # fmt: skip
 def test_modules_that_do_not_fit_are_refused(module, message):
     with pytest.raises(ValueError, match=f"^Torch(Inputs)?\\(.*{message}"):
         problem(made(module), padded)

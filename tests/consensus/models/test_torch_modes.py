@@ -98,9 +98,7 @@ MODULES = {  # name: (make, whether training differs)
     "branch": (lambda: Own(lambda self, x: self.head(x) + (7.0 if self.training else 0.0)), True),
     "batch statistics in training": (lambda: Own(lambda self, x: self.head(x - x.mean(0) if self.training else x)), True),
     "a branch that few samples take": (
-        lambda: Own(lambda self, x: self.head(x).clamp(*(-2e3, 2e3)[: 2 * self.training] or (-1e4,))),
-        False,
-    ),
+        lambda: Own(lambda self, x: self.head(x).clamp(*(-2e3, 2e3)[: 2 * self.training] or (-1e4,))), False),
     "functional dropout": (lambda: Own(lambda self, x: F.dropout(self.head(x), 0.4, self.training)), True),
     "train is overridden": (Frozen, True),
     "RReLU": (lambda: nn.Sequential(nn.Linear(4, 2), nn.RReLU()), True),
@@ -110,24 +108,20 @@ MODULES = {  # name: (make, whether training differs)
     "shared": (tied, False),
     "weight_norm by a hook": (lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 3)), nn.Linear(3, 2)), False),
     "weight_norm by parametrization": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 2)), False),
-    "spectral_norm in evaluation": (
-        lambda: nn.Sequential(nn.utils.spectral_norm(nn.Linear(4, 3)), nn.Linear(3, 2)).eval(),
-        False,
-    ),
+    "spectral_norm in evaluation": (lambda: nn.Sequential(nn.utils.spectral_norm(nn.Linear(4, 3)), nn.Linear(3, 2)).eval(),
+     False),
     "orthogonal": (lambda: nn.utils.parametrizations.orthogonal(nn.Linear(4, 2)), False),
     "pruned": (pruned, False),
     "complex buffer": (lambda: Own(lambda self, x: self.head((x * self.turn).imag), turn=nn.Buffer(1j * torch.ones(4))), False),
     "sparse gradients": (
-        lambda: Own(lambda self, x: self.head(self.table((x[:, 0] > 0).long())), table=nn.Embedding(2, 4, sparse=True)),
-        False,
-    ),
+        lambda: Own(lambda self, x: self.head(self.table((x[:, 0] > 0).long())), table=nn.Embedding(2, 4, sparse=True)), False),
     "derivatives inside": (lambda: Gradient(True), False),
     "derivatives inside, unless switched off": (lambda: Gradient(False), False),
     "bfloat16": (lambda: nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).bfloat16(), False),
     "float16": (lambda: nn.Linear(4, 2).half(), False),
     "a frozen part in bfloat16": (low_rank, False),
     "a quantised part": (quantised, False),
-}
+}  # fmt: skip
 
 
 def frozen_pass(self, x):
@@ -235,70 +229,39 @@ def functional_norm(self, x):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(
-    ("make", "message", "mended"),
-    [
-        (lambda: Own(counting, calls=0), r"keeps calls from one call to the next", None),
-        (lambda: Own(annealed, calls=0), r"keeps calls .*in training mode, which module.eval\(\) leaves", lambda m: m.eval()),
-        (
-            lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 2)),
-            r"changes parametrizations.weight.0._u when it is called: .*, as after module.eval\(\)",
-            lambda module: module.eval(),
-        ),
-        (
-            lambda: Own(lambda self, x: (self.head(x), x) if self.training else self.head(x)),
-            r"must return .* a tuple; this is in training mode, which module.eval\(\) leaves",
-            lambda module: module.eval(),
-        ),
-        (
-            lambda: Own(constant, turn=torch.eye(4)),
-            r"in float32 it works: give features X.astype\('float32'\), or make its constants buffers, by register_buffer$",
-            lambda module: Own(constant, turn=nn.Buffer(torch.eye(4))),
-        ),
-        (
-            lambda: nn.Sequential(
-                Own(lambda self, x: self.head(self.table((x > 0).long())[:, 0]), table=nn.Embedding(2, 4, max_norm=1.0))
-            ),
-            r"because of max_norm=1: set module.get_submodule\('0.table'\).max_norm = None, or shorten",
-            lambda module: setattr(module.get_submodule("0.table"), "max_norm", None) or module,
-        ),
-        (
-            lambda: Own(functional_norm, table=nn.Parameter(torch.ones(2, 4))),
-            "writes over large parameters, as max_norm=",
-            None,
-        ),
-        (
-            lambda: Own(lambda self, x: self.head((x * self.turn).imag), turn=nn.Parameter(1j * torch.ones(4))),
-            r"turn must be real, .* it is torch.complex64: keep torch.view_as_real\(turn\) as the parameter",
-            lambda module: Own(
-                lambda self, x: self.head((x * torch.view_as_complex(self.turn)).imag),
-                turn=nn.Parameter(torch.view_as_real(1j * torch.ones(4))),
-            ),
-        ),
-        (lambda: torch.jit.script(nn.Linear(4, 2)), "give the module that torch.jit was given", lambda _: nn.Linear(4, 2)),
-        (
-            lambda: torch.compile(nn.Linear(4, 2)),
-            "an? OptimizedModule, .*: give module._orig_mod$",
-            lambda module: module._orig_mod,
-        ),
-        (lambda: nn.DataParallel(nn.Linear(4, 2)), "a DataParallel, .*: give module.module$", lambda module: module.module),
-        (
-            lambda: nn.Sequential(nn.DataParallel(nn.Linear(4, 2))),
-            r": module.set_submodule\('0', module.get_submodule\('0'\).module\)$",
-            lambda module: module.set_submodule("0", module.get_submodule("0").module) or module,
-        ),
-        (
-            lambda: nn.Linear(4, 2).requires_grad_(False),
-            r"require a gradient; .*: module.requires_grad_\(\) first",
-            nn.Module.requires_grad_,
-        ),
-        (
-            lambda: Own(lambda self, x: self.head(x), lock=__import__("threading").Lock()),
-            "without locks, files and generators",
-            None,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("make", "message", "mended"), [
+    (lambda: Own(counting, calls=0), r"keeps calls from one call to the next", None),
+    (lambda: Own(annealed, calls=0), r"keeps calls .*in training mode, which module.eval\(\) leaves", lambda m: m.eval()),
+    (lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 2)),
+     r"changes parametrizations.weight.0._u when it is called: .*, as after module.eval\(\)", lambda module: module.eval()),
+    (lambda: Own(lambda self, x: (self.head(x), x) if self.training else self.head(x)),
+     r"must return .* a tuple; this is in training mode, which module.eval\(\) leaves", lambda module: module.eval()),
+    (lambda: Own(constant, turn=torch.eye(4)),
+     r"in float32 it works: give features X.astype\('float32'\), or make its constants buffers, by register_buffer$",
+     lambda module: Own(constant, turn=nn.Buffer(torch.eye(4)))),
+    (lambda: nn.Sequential(
+         Own(lambda self, x: self.head(self.table((x > 0).long())[:, 0]), table=nn.Embedding(2, 4, max_norm=1.0))
+     ), r"because of max_norm=1: set module.get_submodule\('0.table'\).max_norm = None, or shorten",
+     lambda module: setattr(module.get_submodule("0.table"), "max_norm", None) or module),
+    (lambda: Own(functional_norm, table=nn.Parameter(torch.ones(2, 4))), "writes over large parameters, as max_norm=", None),
+    (lambda: Own(lambda self, x: self.head((x * self.turn).imag), turn=nn.Parameter(1j * torch.ones(4))),
+     r"turn must be real, .* it is torch.complex64: keep torch.view_as_real\(turn\) as the parameter",
+     lambda module: Own(
+         lambda self, x: self.head((x * torch.view_as_complex(self.turn)).imag),
+         turn=nn.Parameter(torch.view_as_real(1j * torch.ones(4))),
+     )),
+    (lambda: torch.jit.script(nn.Linear(4, 2)), "give the module that torch.jit was given", lambda _: nn.Linear(4, 2)),
+    (lambda: torch.compile(nn.Linear(4, 2)), "an? OptimizedModule, .*: give module._orig_mod$",
+     lambda module: module._orig_mod),
+    (lambda: nn.DataParallel(nn.Linear(4, 2)), "a DataParallel, .*: give module.module$", lambda module: module.module),
+    (lambda: nn.Sequential(nn.DataParallel(nn.Linear(4, 2))),
+     r": module.set_submodule\('0', module.get_submodule\('0'\).module\)$",
+     lambda module: module.set_submodule("0", module.get_submodule("0").module) or module),
+    (lambda: nn.Linear(4, 2).requires_grad_(False), r"require a gradient; .*: module.requires_grad_\(\) first",
+     nn.Module.requires_grad_),
+    (lambda: Own(lambda self, x: self.head(x), lock=__import__("threading").Lock()), "without locks, files and generators",
+     None),
+])  # fmt: skip
 def test_what_cannot_be_taken_is_refused_with_the_shards_and_the_remedy_works(make, message, mended):
     shards, module = consensus.partition(X, Y, agents=2), make()
     with pytest.raises(ValueError, match=message):

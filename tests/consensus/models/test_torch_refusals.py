@@ -9,6 +9,7 @@ import pytest
 import consensus
 from consensus.models import Torch
 from consensus.testing import check_model
+from tests.helpers.refusals import refusals
 
 torch = pytest.importorskip("torch")
 nn, functional = torch.nn, torch.nn.functional
@@ -20,15 +21,12 @@ def mlp():
     return nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
 
 
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (lambda: nn.InstanceNorm1d(3, track_running_stats=True), "^module, a InstanceNorm1d, changes with every batch: leave"),
-        (lambda: nn.BatchNorm1d(3, track_running_stats=False), "^module, a BatchNorm1d, has no running buffers, so that"),
-        (lambda: nn.LazyLinear(3), "^module, a LazyLinear, has no parameters yet: call the module on some samples first$"),
-        (nn.Tanh, "^module must have parameters that require a gradient"),
-    ],
-)
+@pytest.mark.parametrize(("module", "message"), [
+    (lambda: nn.InstanceNorm1d(3, track_running_stats=True), "^module, a InstanceNorm1d, changes with every batch: leave"),
+    (lambda: nn.BatchNorm1d(3, track_running_stats=False), "^module, a BatchNorm1d, has no running buffers, so that"),
+    (lambda: nn.LazyLinear(3), "^module, a LazyLinear, has no parameters yet: call the module on some samples first$"),
+    (nn.Tanh, "^module must have parameters that require a gradient"),
+])  # fmt: skip
 def test_what_is_no_function_of_a_sample_is_refused(module, message):
     with pytest.raises(ValueError, match=message):
         Torch(module())
@@ -87,32 +85,29 @@ SHAPE = r"must return \(samples, outputs\) in the dtype of w, float32; of x .* i
 BEFORE = nn.ReLU(inplace=True), nn.Linear(4, 2)
 
 
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (functional.dropout, "draws random numbers from PyTorch's generator, as dropout does: leave that out in evaluation"),
-        (lambda y: y - y.mean(0), MIXED),
-        (lambda y: y.cumsum(0), MIXED + r"cumsum\(0\)"),
-        (lambda y: y.sort(0).values, MIXED + r".*sort\(0\)"),
-        (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
-        (lambda y: y + random.random(), "draws random numbers from Python's generator random"),
-        (lambda y: y + OWN.random(), "returns other outputs when it is called again"),
-        (lambda y: y[:, 0], SHAPE + r"float32 \(5,\)$"),
-        (lambda y: (y, y), SHAPE + ".*a tuple"),
-        (lambda y: y.bfloat16(), SHAPE + r"torch.bfloat16 \(5, 2\)$"),
-        (lambda y: y.double(), SHAPE + r"float64 \(5, 2\); in float64 it works: give features X.astype\('float64'\)"),
-        (lambda y: y.detach(), r"its outputs have no gradient: leave out detach\(\)"),
-        (lambda y: torch.zeros_like(y), "its outputs have no gradient"),
-        (lambda y: y.detach().numpy(), "it returns a NumPy array, through which there is no gradient: return the torch.Tensor"),
-        (counting, "changes calls when it is called: buffers must stay as they are"),
-        (clamping, "writes over the parameters that it gets"),
-        (drawing_on, "draws random numbers from NumPy's global generator"),
-        (drawing_unseen, "returns other outputs for the same random numbers of PyTorch: draw from its generator alone"),
-        (drawing_backwards, "draws random numbers from PyTorch's generator"),
-        (nn.Sequential(*BEFORE), ": 0, a ReLU, writes over the features: take inplace=False"),
-        (nn.Sequential(nn.Flatten(), *BEFORE), ": 1, a ReLU, writes over the features"),
-    ],
-)
+@pytest.mark.parametrize(("module", "message"), [
+    (functional.dropout, "draws random numbers from PyTorch's generator, as dropout does: leave that out in evaluation"),
+    (lambda y: y - y.mean(0), MIXED),
+    (lambda y: y.cumsum(0), MIXED + r"cumsum\(0\)"),
+    (lambda y: y.sort(0).values, MIXED + r".*sort\(0\)"),
+    (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
+    (lambda y: y + random.random(), "draws random numbers from Python's generator random"),
+    (lambda y: y + OWN.random(), "returns other outputs when it is called again"),
+    (lambda y: y[:, 0], SHAPE + r"float32 \(5,\)$"),
+    (lambda y: (y, y), SHAPE + ".*a tuple"),
+    (lambda y: y.bfloat16(), SHAPE + r"torch.bfloat16 \(5, 2\)$"),
+    (lambda y: y.double(), SHAPE + r"float64 \(5, 2\); in float64 it works: give features X.astype\('float64'\)"),
+    (lambda y: y.detach(), r"its outputs have no gradient: leave out detach\(\)"),
+    (lambda y: torch.zeros_like(y), "its outputs have no gradient"),
+    (lambda y: y.detach().numpy(), "it returns a NumPy array, through which there is no gradient: return the torch.Tensor"),
+    (counting, "changes calls when it is called: buffers must stay as they are"),
+    (clamping, "writes over the parameters that it gets"),
+    (drawing_on, "draws random numbers from NumPy's global generator"),
+    (drawing_unseen, "returns other outputs for the same random numbers of PyTorch: draw from its generator alone"),
+    (drawing_backwards, "draws random numbers from PyTorch's generator"),
+    (nn.Sequential(*BEFORE), ": 0, a ReLU, writes over the features: take inplace=False"),
+    (nn.Sequential(nn.Flatten(), *BEFORE), ": 1, a ReLU, writes over the features"),
+])  # fmt: skip
 def test_what_only_a_call_shows_is_refused_with_the_shards(module, message):
     """Random generators and the agents' features stay as they were."""
     x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
@@ -125,35 +120,21 @@ def test_what_only_a_call_shows_is_refused_with_the_shards(module, message):
     np.testing.assert_array_equal(shards.features, features)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: Torch(3), TypeError, r"^module must be a torch.nn.Module, or a function that makes one; got 3"),
-        (lambda: Torch(lambda: 3), TypeError, r"; it made 3"),
-        (lambda: Torch(mlp(), "abacus"), ValueError, "^device must be one that PyTorch has here, such as 'cpu'; got 'abacus'"),
-        (lambda: Torch(mlp(), seed=-1), ValueError, "^seed of Torch must be"),
-        (
-            lambda: Torch(nn.Sequential(mlp(), nn.Dropout()), "meta"),
-            *(ValueError, r"^1, a Dropout, drops out at random, which is repeated with device='cpu' alone: take that, or call"),
-        ),
-        (lambda: Torch(mlp(), None), TypeError, "device must be a name such as 'cpu' or 'cuda:1'; got None"),
-        (
-            lambda: Torch(mlp()).outputs,
-            AttributeError,
-            "^outputs of Torch.* are known for samples of a known shape: model.for_",
-        ),
-        (lambda: Torch(mlp()).for_samples((5,)), ValueError, r"fails on samples of shape \(5,\): RuntimeError: mat1 and mat2"),
-        (lambda: Torch(mlp()).predict(np.ones((3, 22)), np.ones((3, 5, 4))), ValueError, r"^w must have shape \(agents, 23\)"),
-        (
-            lambda: Torch(mlp()).for_samples((4,)).predict(np.ones((3, 23)), np.ones((3, 5, 3))),
-            *(ValueError, r"^x must have shape \(3, samples, 4\)"),
-        ),
-        (lambda: Torch(mlp()).unflatten(np.ones((3, 23))), ValueError, r"^w must have shape \(23,\)"),
-    ],
-)
-def test_bad_arguments(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+test_bad_arguments = refusals(
+    (lambda: Torch(3), TypeError, r"^module must be a torch.nn.Module, or a function that makes one; got 3"),
+    (lambda: Torch(lambda: 3), TypeError, r"; it made 3"),
+    (lambda: Torch(mlp(), "abacus"), ValueError, "^device must be one that PyTorch has here, such as 'cpu'; got 'abacus'"),
+    (lambda: Torch(mlp(), seed=-1), ValueError, "^seed of Torch must be"),
+    (lambda: Torch(nn.Sequential(mlp(), nn.Dropout()), "meta"), ValueError,
+     r"^1, a Dropout, drops out at random, which is repeated with device='cpu' alone: take that, or call"),
+    (lambda: Torch(mlp(), None), TypeError, "device must be a name such as 'cpu' or 'cuda:1'; got None"),
+    (lambda: Torch(mlp()).outputs, AttributeError, "^outputs of Torch.* are known for samples of a known shape: model.for_"),
+    (lambda: Torch(mlp()).for_samples((5,)), ValueError, r"fails on samples of shape \(5,\): RuntimeError: mat1 and mat2"),
+    (lambda: Torch(mlp()).predict(np.ones((3, 22)), np.ones((3, 5, 4))), ValueError, r"^w must have shape \(agents, 23\)"),
+    (lambda: Torch(mlp()).for_samples((4,)).predict(np.ones((3, 23)), np.ones((3, 5, 3))), ValueError,
+     r"^x must have shape \(3, samples, 4\)"),
+    (lambda: Torch(mlp()).unflatten(np.ones((3, 23))), ValueError, r"^w must have shape \(23,\)"),
+)  # fmt: skip
 
 
 class Cut(nn.Module):
@@ -188,21 +169,18 @@ def test_parameters_that_no_gradient_reaches_are_named_and_the_remedy_makes_grad
     assert np.isclose(change, 2 * problem.total_gradient(w.astype("f")) @ step, rtol=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("last", "loss", "columns", "name"),
-    [
-        (nn.Softmax(-1), consensus.CrossEntropy(), 3, "softmax"),
-        (nn.Softmax(-1), consensus.TorchLoss(nn.CrossEntropyLoss(reduction="sum"), labels=True), 3, "softmax"),
-        (nn.Sigmoid(), consensus.LogisticLoss(), 1, "sigmoid"),
-        (nn.Sigmoid(), consensus.TorchLoss(nn.BCEWithLogitsLoss(reduction="sum")), 1, "sigmoid"),
-        (nn.Sigmoid(), consensus.TorchLoss(nn.BCELoss(reduction="sum")), 1, None),
-        (nn.Sigmoid(), consensus.SquaredLoss(), 1, None),
-        (nn.LogSoftmax(-1), consensus.CrossEntropy(), 3, None),
-        (nn.ReLU(), consensus.CrossEntropy(), 3, None),
-        (nn.Sigmoid(), consensus.CrossEntropy(), 3, None),
-        (nn.Identity(), consensus.LogisticLoss(), 1, None),
-    ],
-)
+@pytest.mark.parametrize(("last", "loss", "columns", "name"), [
+    (nn.Softmax(-1), consensus.CrossEntropy(), 3, "softmax"),
+    (nn.Softmax(-1), consensus.TorchLoss(nn.CrossEntropyLoss(reduction="sum"), labels=True), 3, "softmax"),
+    (nn.Sigmoid(), consensus.LogisticLoss(), 1, "sigmoid"),
+    (nn.Sigmoid(), consensus.TorchLoss(nn.BCEWithLogitsLoss(reduction="sum")), 1, "sigmoid"),
+    (nn.Sigmoid(), consensus.TorchLoss(nn.BCELoss(reduction="sum")), 1, None),
+    (nn.Sigmoid(), consensus.SquaredLoss(), 1, None),
+    (nn.LogSoftmax(-1), consensus.CrossEntropy(), 3, None),
+    (nn.ReLU(), consensus.CrossEntropy(), 3, None),
+    (nn.Sigmoid(), consensus.CrossEntropy(), 3, None),
+    (nn.Identity(), consensus.LogisticLoss(), 1, None),
+])  # fmt: skip
 def test_probabilities_given_to_a_loss_of_logits_are_said(recwarn, last, loss, columns, name):
     x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
     shards = consensus.partition(x, np.arange(6) % 2, agents=2)

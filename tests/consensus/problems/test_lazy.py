@@ -243,18 +243,14 @@ def test_servers_take_them():
     np.testing.assert_array_equal(other, one)
 
 
-@pytest.mark.parametrize(
-    ("solver", "kind", "message"),
-    [
-        (NEXT(PartialLinearization(1.0), 0.1), TypeError, r"^NEXT\(PartialLinearization\) needs a model .* batch by batch"),
-        (SOLVERS["GT-SAGA"], TypeError, "^GTSAGA needs a model to linearise, and LazyProblem.* batch by batch"),
-        (SOLVERS["TreeNewton"], TypeError, "^TreeNewton needs a model to linearise"),
-        (NetworkGIANT(0.1), TypeError, "^NetworkGIANT needs a model to linearise"),
-        (SOLVERS["EXTRA"], TypeError, "^LazyProblem.* has no known Lipschitz constants .* give the solver a step_size="),
-        (DGD(0.1, batch=13), ValueError, "^size of Minibatches must be at most 12"),
-    ],
-    ids=lambda value: str(value)[:30],
-)
+@pytest.mark.parametrize(("solver", "kind", "message"), [
+    (NEXT(PartialLinearization(1.0), 0.1), TypeError, r"^NEXT\(PartialLinearization\) needs a model .* batch by batch"),
+    (SOLVERS["GT-SAGA"], TypeError, "^GTSAGA needs a model to linearise, and LazyProblem.* batch by batch"),
+    (SOLVERS["TreeNewton"], TypeError, "^TreeNewton needs a model to linearise"),
+    (NetworkGIANT(0.1), TypeError, "^NetworkGIANT needs a model to linearise"),
+    (SOLVERS["EXTRA"], TypeError, "^LazyProblem.* has no known Lipschitz constants .* give the solver a step_size="),
+    (DGD(0.1, batch=13), ValueError, "^size of Minibatches must be at most 12"),
+], ids=lambda value: str(value)[:30])  # fmt: skip
 def test_solvers_that_need_all_samples_are_refused_by_name(solver, kind, message):
     with pytest.raises(kind, match=message):
         consensus.solve(lazy(model=consensus.Linear(4), regularizer=L2), RING, solver, rounds=1)

@@ -84,17 +84,10 @@ def test_a_repeat_that_diverged_counts_as_infinite_from_there_on():
     assert table["objective", "max"].tolist() == [1, 2, 3, *[np.inf] * 3]
 
 
-@pytest.mark.parametrize(
-    ("columns", "top"),
-    [
-        ([[1, 0.5], [1, 1e290]], 1),
-        ([[1, 0.5], [1, 900]], np.inf),
-        ([[1, 0.5], [1, 9000, 9]], np.inf),
-        ([[1, 0.5], [1, 2000]], 1),
-        ([[1, 1e290]], np.inf),
-        ([[1, np.nan, np.inf], [2, 3], [0, 9]], np.inf),
-    ],
-)
+@pytest.mark.parametrize(("columns", "top"), [
+    ([[1, 0.5], [1, 1e290]], 1), ([[1, 0.5], [1, 900]], np.inf), ([[1, 0.5], [1, 9000, 9]], np.inf), ([[1, 0.5], [1, 2000]], 1),
+    ([[1, 1e290]], np.inf), ([[1, np.nan, np.inf], [2, 3], [0, 9]], np.inf),
+])  # fmt: skip
 def test_which_curves_leave_the_frame(columns, top):
     assert plots.highest([np.array(column, float) for column in columns]) == top
 

@@ -77,20 +77,17 @@ def test_an_experiment_on_a_table_of_one_s_own_in_folds(tables):
     assert len(list((folder / "out" / "shards" / "runs").iterdir())) == 2 * 12
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["--target", "yield"], "arguments --target and --classes: go with a file as --dataset"),
-        (["--classes"], "arguments --target and --classes: go with a file as --dataset"),
-        (["--dataset", "{}/field.csv"], "argument --target: the files' column to predict is needed"),
-        (["--dataset", "{}/field.csv", "--target", "height"], "height"),
-        (["--dataset", "{}/nothing.csv", "--target", "0"], "nothing.csv"),
-        (["--dataset", "tulips"], "name must be one of 'diabetes'"),
-        (["--folds", "3", "--repeats", "3"], "argument --folds: is the number of repeats, too; leave --repeats away"),
-        (["--folds", "1"], "argument --folds: must be a whole number >= 2; got '1'"),
-        (["--dataset", "{}/field.csv", "{}/out/../sub/field.csv", "--target", "0"], "two files are called field"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "line"), [
+    (["--target", "yield"], "arguments --target and --classes: go with a file as --dataset"),
+    (["--classes"], "arguments --target and --classes: go with a file as --dataset"),
+    (["--dataset", "{}/field.csv"], "argument --target: the files' column to predict is needed"),
+    (["--dataset", "{}/field.csv", "--target", "height"], "height"),
+    (["--dataset", "{}/nothing.csv", "--target", "0"], "nothing.csv"),
+    (["--dataset", "tulips"], "name must be one of 'diabetes'"),
+    (["--folds", "3", "--repeats", "3"], "argument --folds: is the number of repeats, too; leave --repeats away"),
+    (["--folds", "1"], "argument --folds: must be a whole number >= 2; got '1'"),
+    (["--dataset", "{}/field.csv", "{}/out/../sub/field.csv", "--target", "0"], "two files are called field"),
+])  # fmt: skip
 def test_wrong_tables_get_one_clear_line(arguments, line, tables, capsys):
     folder, _, _ = tables
     (folder / "sub").mkdir()

@@ -172,19 +172,16 @@ def test_nothing_moves_without_a_terminal(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["--dataset", "tulips"], "error: name must be one of 'diabetes'"),
-        (["--agents", "0"], "argument --agents: must be a whole number >= 1; got '0'"),
-        (["--repeats", "two"], "argument --repeats: must be a whole number >= 1; got 'two'"),
-        (["--seed", "-1"], "argument --seed: "),
-        (["--rounds", "1.5"], "argument --rounds: must be a whole number >= 1; got '1.5'"),
-        (["--engine", "cloud"], "invalid choice: 'cloud'"),
-        (["--workers", "2"], "argument --workers: goes with --engine processes, not with stacked"),
-        (["--agents", "5000"], "error: agents must be at most the number of samples"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "line"), [
+    (["--dataset", "tulips"], "error: name must be one of 'diabetes'"),
+    (["--agents", "0"], "argument --agents: must be a whole number >= 1; got '0'"),
+    (["--repeats", "two"], "argument --repeats: must be a whole number >= 1; got 'two'"),
+    (["--seed", "-1"], "argument --seed: "),
+    (["--rounds", "1.5"], "argument --rounds: must be a whole number >= 1; got '1.5'"),
+    (["--engine", "cloud"], "invalid choice: 'cloud'"),
+    (["--workers", "2"], "argument --workers: goes with --engine processes, not with stacked"),
+    (["--agents", "5000"], "error: agents must be at most the number of samples"),
+])  # fmt: skip
 def test_wrong_arguments_get_one_clear_line(arguments, line, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         convergence.main(["--quick", "--output", str(tmp_path), *arguments])

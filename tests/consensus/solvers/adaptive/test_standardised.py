@@ -20,17 +20,14 @@ def scaled(feature=1.0, target=1.0, shift=0.0, loss="squared"):
     return consensus.Problem(MLP, loss, consensus.partition(X, targets, AGENTS), consensus.L2(0.01))
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"feature": 1000.0}, r"feature 2 \(mean .*, standard deviation 1e\+03\)"),
-        ({"shift": 300.0}, r"feature 2 \(mean 300, standard deviation 1\)"),
-        ({"target": 1000.0}, r"target 0 \(mean .*, standard deviation 1e\+03\)"),
-        ({"target": 0.001}, r"target 0 \(mean .*, standard deviation 0\.001\)"),
-        ({"feature": 1000.0, "target": 1000.0}, r"feature 2 .*, target 0 "),
-        ({"feature": 1000.0, "loss": "logistic"}, r"feature 2 "),
-    ],
-)
+@pytest.mark.parametrize(("settings", "named"), [
+    ({"feature": 1000.0}, r"feature 2 \(mean .*, standard deviation 1e\+03\)"),
+    ({"shift": 300.0}, r"feature 2 \(mean 300, standard deviation 1\)"),
+    ({"target": 1000.0}, r"target 0 \(mean .*, standard deviation 1e\+03\)"),
+    ({"target": 0.001}, r"target 0 \(mean .*, standard deviation 0\.001\)"),
+    ({"feature": 1000.0, "target": 1000.0}, r"feature 2 .*, target 0 "),
+    ({"feature": 1000.0, "loss": "logistic"}, r"feature 2 "),
+])  # fmt: skip
 def test_data_far_from_standardised_are_named(settings, named):
     with pytest.warns(UserWarning, match="data far from standardised: " + named) as caught:
         consensus.solve(scaled(**settings), GRAPH, AdaptiveNEXT(), rounds=0)
