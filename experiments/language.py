@@ -73,8 +73,7 @@ def main(arguments=None):
 
 
 def merits(found, key, outcomes):
-    (outcome,) = outcomes
-    return {MEASURE: np.inf if outcome.diverged else float(outcome.history["objective"][-1])}
+    return {MEASURE: last(outcomes, "objective").middle}
 
 
 def counted(name, outcome, agents):

@@ -1,7 +1,5 @@
 """One residual network of 1,024 layers split over workers: residuals, gradient errors, training, seconds by workers."""
 
-import math
-
 import numpy as np
 
 import consensus
@@ -11,7 +9,7 @@ from consensus.models import ResNet
 from experiments.shared import layer_passes, reading
 from experiments.shared.curves import LEGEND, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.layer_passes import HERE, NETWORK, Sizes, crossover, measured, predicted
+from experiments.shared.layer_passes import HERE, NETWORK, Sizes, measured, paying, predicted
 from experiments.shared.results import Outcome, Run
 from experiments.shared.tables import Table, latex_text
 
@@ -145,13 +143,10 @@ def seconds_table(history, sizes):
 
 def crossover_table(history, sizes):
     """On how many workers a gradient takes less than the serial one, and on how many the least, as predicted."""
-    serial = layer_passes.serial(history)
-    rows = Table({"V-cycles": "d", "cluster": "", "pays from, workers": "d", "best, workers": "d", "speed-up": ".3g"})
+    serial, rows = layer_passes.serial(history), Table({"V-cycles": "d", "cluster": ""} | layer_passes.PAYING)
     for name, cluster in layer_passes.clusters(history, sizes).items():
         for iterations in (2, 1):
-            seconds = predicted(cluster, sizes._replace(iterations=iterations))
-            best = min(seconds, key=seconds.get)
-            rows.add(iterations, name, crossover(serial, seconds), best, serial / seconds[best])
+            rows.add(iterations, name, *paying(serial, predicted(cluster, sizes._replace(iterations=iterations))))
     return rows
 
 
@@ -179,12 +174,8 @@ def in_the_paper(folder):
     """Return the accuracy of gradients of split layers, and the numbers of workers for which they pay, by name."""
     accuracy = [row for row in reading.rows(folder / "accuracy.csv") if row["V-cycles"] != "0"]
     deepest = max(accuracy, key=lambda row: int(row["levels"]))["levels"]
-    found = {
-        "layers.levels": deepest,
-        "layers.count": f"{SIZES.layers:,}",
-        "layers.width": SIZES.width,
-    }
-    found["layers.samples"] = SIZES.samples
+    found = {"layers.levels": deepest, "layers.count": f"{SIZES.layers:,}"}
+    found |= {"layers.width": SIZES.width, "layers.samples": SIZES.samples}
     for levels, name in (("2", "two"), (deepest, "deepest")):
         first, second = (row for row in accuracy if row["levels"] == levels and row["V-cycles"] in "12")
         fall = float(first[FORWARD]) / float(second[FORWARD])
@@ -192,16 +183,7 @@ def in_the_paper(folder):
             f"layers.{name}.fall": f"{fall:.0f}",
             f"layers.{name}.error": latex_text(f"{float(first[ERROR]):.0e}"),
         }
-    for row in reading.rows(folder / "table.csv"):
-        if row["cluster"] == NETWORK:
-            name = f"layers.{'one' if row['V-cycles'] == '1' else 'cycles'}"
-            pays = float(row["pays from, workers"] or "nan")
-            words = "no number of" if math.isnan(pays) else f"{pays:.0f}"
-            found |= {
-                f"{name}.pays": words,
-                f"{name}.best": row["best, workers"],
-                f"{name}.gain": f"{float(row['speed-up']):.1f}",
-            }
+    found |= layer_passes.in_the_paper(folder, lambda row: f"layers.{'one' if row['V-cycles'] == '1' else 'cycles'}")
     ends = [float(row["distance of the parameters"]) for row in reading.rows(folder / "training.csv")]
     return found | {"layers.away": latex_text(f"{max(ends):.0e}")}
 

@@ -3,7 +3,6 @@
 import itertools
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 import consensus
 import topologies
@@ -65,9 +64,8 @@ def main(arguments=None):
 
 def merits(found, key, outcomes):
     """Return the worst agent's costs to the level, ties broken by the error at the end; and that error."""
-    (outcome,) = outcomes
-    end = np.inf if outcome.diverged else float(outcome.history["test_error_worst"][-1])
-    return {NEEDED: (reached(outcome, "epochs"), end), END: end}
+    end = last(outcomes, "test_error_worst").middle
+    return {NEEDED: (reached(outcomes[0], "epochs"), end), END: end}
 
 
 def figure(repeats, places, names):

@@ -14,7 +14,7 @@ from experiments.shared.cases import graph
 from experiments.shared.harness import Experiment
 from experiments.shared.levels import Merits, exchanges_to, level_of
 from experiments.shared.slowed import SLOW
-from experiments.shared.tables import Spread, Table, setting
+from experiments.shared.tables import Spread, Table, last, setting
 from experiments.shared.tuning import Axis, Family
 
 CLOCKS = {  # how one agent of so many is slow, and what becomes of messages
@@ -104,12 +104,12 @@ def figure(networks, lowest, quadratics):
     for ax, clock in zip(axes, (*CLOCKS, slowed.REAL), strict=True):
         real = clock == slowed.REAL
         outcomes, lows, levels = (quadratics, [0.0] * len(lowest), slowed.LEVELS) if real else (networks, lowest, LEVELS)
-        last = list(levels)[-1]
-        repeats = {name: runs for ((place, name), level), runs in outcomes.items() if (place, level) == (clock, last)}
+        settled = list(levels)[-1]
+        repeats = {name: runs for ((place, name), level), runs in outcomes.items() if (place, level) == (clock, settled)}
         gaps = {name: [left(one, low) for one, low in zip(runs, lows, strict=True)] for name, runs in repeats.items()}
         curves.draw(ax, gaps, "gap", "clock")
         title = f"quadratics, {clock}" if real else clock
-        ax.set(title=title, xlabel="seconds" if real else "simulated seconds", ylim=(levels[last] / 10, 1.5))
+        ax.set(title=title, xlabel="seconds" if real else "simulated seconds", ylim=(levels[settled] / 10, 1.5))
     axes[0].set_ylabel("part of the gap that is left")
     curves.legend(canvas, axes[0])
     return canvas
@@ -125,15 +125,14 @@ def left(outcome, low):
 def table(outcomes, levels, lowest):
     """Seconds until so much of the gap is left, at the best setting for it; the setting shown is that for the last level."""
     rows = Table({"clock": "", "solver": "", "setting": "", **dict.fromkeys(levels, ".3g"), "objective": ".3g"})
-    last = list(levels)[-1]
+    settled = list(levels)[-1]
     for key in dict.fromkeys(key for key, _ in outcomes):
         cells = []
         for level, part in levels.items():
             pairs = list(zip(outcomes[key, level], lowest, strict=True))
             ends = [low + part * (one.history["objective"][0] - low) for one, low in pairs]
             cells.append(Spread.of(exchanges_to(one, at, "clock") for (one, _), at in zip(pairs, ends, strict=True)))
-        end = Spread.of(math.inf if one.diverged else one.history["objective"][-1] for one in outcomes[key, last])
-        rows.add(*key, setting(outcomes[key, last]), *cells, end)
+        rows.add(*key, setting(outcomes[key, settled]), *cells, last(outcomes[key, settled], "objective"))
     return rows
 
 

@@ -11,7 +11,7 @@ from consensus.models import MLP
 from experiments.shared import layer_passes, reading
 from experiments.shared.curves import LEGEND, panels
 from experiments.shared.harness import Experiment
-from experiments.shared.layer_passes import CPU, HERE, NETWORK, SENT, SERIAL, crossover, given, gradients, machines
+from experiments.shared.layer_passes import CPU, HERE, SENT, SERIAL, given, gradients, machines, paying
 from experiments.shared.results import Outcome, Run
 from experiments.shared.tables import Table
 
@@ -159,14 +159,12 @@ def figure(history, sizes, places, most):
 
 def crossover_table(history, sizes, most):
     """On how many workers a gradient of the perceptron takes less than the serial one, and on how many the least."""
-    serial = layer_passes.serial(history)
-    rows = Table({"cluster": "", "split": "", "pays from, workers": "d", "best, workers": "d", "speed-up": ".3g"})
+    serial, rows = layer_passes.serial(history), Table({"cluster": "", "split": ""} | layer_passes.PAYING)
     for name, cluster in clusters(history, sizes).items():
         for split in LOOK:
             found = predicted(cluster, sizes, split, most)
             del found[1]
-            best = min(found, key=found.get)
-            rows.add(name, NAMES[split], crossover(serial, found), best, serial / found[best])
+            rows.add(name, NAMES[split], *paying(serial, found))
     return rows
 
 
@@ -202,15 +200,8 @@ def in_the_paper(folder):
     found["tensor.most"] = f"{float(most['tokens / width']):g}"
     for name, row in (("even", even), ("most", most)):
         found |= {f"tensor.{name}.{split}": f"{float(row[f'over {NAMES[split]}']):.2f}" for split in CLAIMS}
-    for row in reading.rows(folder / "table.csv"):
-        if row["cluster"] == NETWORK:
-            (split,) = (split for split, name in NAMES.items() if name == row["split"])
-            found |= {
-                f"tensor.{split}.pays": row["pays from, workers"] or "no number of",
-                f"tensor.{split}.best": row["best, workers"],
-                f"tensor.{split}.gain": f"{float(row['speed-up']):.1f}",
-            }
-    return found
+    splits = {name: split for split, name in NAMES.items()}
+    return found | layer_passes.in_the_paper(folder, lambda row: f"tensor.{splits[row['split']]}")
 
 
 if __name__ == "__main__":

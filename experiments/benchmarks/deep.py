@@ -130,16 +130,8 @@ def main():
             by_hand = network.rounds(run)
             difference = np.abs(ours(network, problem, schedule, run)[0] - by_hand).max() / np.abs(by_hand).max()
             ms, ratio, row = times(network, problem, schedule, run, options.repeats)
-            command = [
-                sys.executable,
-                "-m",
-                "experiments.benchmarks.deep",
-                *["--quick"] * options.quick,
-                "--memory",
-                name,
-                label,
-            ]
-            mine, theirs = (float(subprocess.check_output([*command, whose])) for whose in ("ours", "hand"))
+            command = [sys.executable, "-m", "experiments.benchmarks.deep", *["--quick"] * options.quick, "--memory"]
+            mine, theirs = (float(subprocess.check_output([*command, name, label, whose])) for whose in ("ours", "hand"))
             line = f"{name:>8} {problem.parameters:>10} {label:>12} {difference:>10.1e} {ms:>9.1f} {ratio:>6.2f} {row:>6.2f}"
             print(f"{line} {mine / theirs:>7.2f}   ({mine:.0f} and {theirs:.0f} MB)", flush=True)
 

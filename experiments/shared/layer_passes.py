@@ -16,6 +16,7 @@ from consensus.costs import Cluster
 from consensus.history import History
 from consensus.models import ResNet
 from consensus.workers.groups import process_group
+from experiments.shared import reading
 from experiments.shared.results import Outcome, Run
 
 SERIAL, ON = "seconds of a gradient, serial", "seconds of a gradient, workers: "  # columns of the history
@@ -160,6 +161,22 @@ def predicted(cluster, sizes):
     return found
 
 
-def crossover(serial, seconds):
-    """The fewest workers on which a gradient takes less than the serial one; None if there are none."""
-    return min((workers for workers, there in seconds.items() if there < serial), default=None)
+def paying(serial, seconds):
+    """The fewest workers on which a gradient takes less than the serial one, None if there are none; the best; its speed-up."""
+    first = min((workers for workers, there in seconds.items() if there < serial), default=None)
+    best = min(seconds, key=seconds.get)
+    return first, best, serial / seconds[best]
+
+
+PAYING = {"pays from, workers": "d", "best, workers": "d", "speed-up": ".3g"}  # columns of a table of these
+
+
+def in_the_paper(folder, named):
+    """What is paid on the network, from the rows of the table; ``named`` returns how the names of a row's numbers begin."""
+    found = {}
+    for row in reading.rows(folder / "table.csv"):
+        if row["cluster"] == NETWORK:
+            first, best, gain = (row[column] for column in PAYING)
+            numbers = {"pays": first or "no number of", "best": best, "gain": f"{float(gain):.1f}"}
+            found |= {f"{named(row)}.{name}": number for name, number in numbers.items()}
+    return found

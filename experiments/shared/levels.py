@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 
+from experiments.shared.tables import last
+
 
 def level_of(outcomes, part):
     """The objective where only ``part`` is left of the gap between the start and the lowest of all ``outcomes``."""
@@ -38,7 +40,7 @@ class Merits:
         if at not in self.known:  # lower, perhaps, with every run
             repeats = list(zip(*(runs for tried in there for runs in tried.values()), strict=True))
             self.known[at] = {name: [level_of(runs, part) for runs in repeats] for name, part in self.parts(place).items()}
-        end = max(math.inf if run.diverged else float(run.history["objective"][-1]) for run in outcome)
+        end = last(outcome, "objective").high
         needed = functools.partial(exchanges_to, column=self.column)
         return {name: (max(map(needed, outcome, levels)), end) for name, levels in self.known[at].items()}
 

@@ -47,8 +47,8 @@ def test_predictions_take_the_best_number_of_levels_and_say_where_it_pays(histor
     for workers, there in seconds.items():
         levels = range(2, SIZES.split(workers, levels=None).levels + 1)
         assert there == min(cluster.seconds(SIZES.split(workers, levels=count).load(50))[0] for count in levels)
-    assert layer_passes.crossover(0.2, {1: 0.8, 2: 0.4, 4: 0.19, 8: 0.1}) == 4
-    assert layer_passes.crossover(0.2, {1: 0.8, 2: 0.2}) is None
+    assert layer_passes.paying(0.2, {1: 0.8, 2: 0.4, 4: 0.19, 8: 0.1}) == (4, 8, 2.0)
+    assert layer_passes.paying(0.2, {1: 0.8, 2: 0.2}) == (None, 2, 1.0)
 
 
 def test_messages_are_timed_through_another_process(forked):
