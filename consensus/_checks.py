@@ -1,5 +1,6 @@
 """Argument checks shared by the package: every message names the argument, its value and what is allowed."""
 
+import operator
 import os
 import re
 import sys
@@ -24,6 +25,7 @@ from topologies._checks import unmasked as unmasked
 
 T = TypeVar("T")
 _NUMBERS = (bool, np.bool_, Real, Decimal)
+_SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _REMEDIES = {  # for arrays of other kinds, by NumPy's letter
     "c": "numpy.real({0}) and numpy.imag({0}) are real",
     "M": "give times since one of these dates, such as ({0} - start) / numpy.timedelta64(1, 'D')",
@@ -60,19 +62,11 @@ def number(
     most: float | None = None,
 ) -> float:
     """Return ``value`` as a float if it is a finite real within the bounds; raise ``ValueError`` otherwise."""
-    allowed = " and ".join(
-        f"{sign} {bound}" for sign, bound in ((">", above), (">=", least), ("<", below), ("<=", most)) if bound is not None
-    )
-    wanted = f"a finite number {allowed}".rstrip()
+    bounds = [(sign, bound) for sign, bound in zip(_SIGNS, (above, least, below, most), strict=True) if bound is not None]
+    wanted = f"a finite number {' and '.join(f'{sign} {bound}' for sign, bound in bounds)}".rstrip()
     if not isinstance(value, Real) or isinstance(value, bool) or not abs(cast(float, value)) <= sys.float_info.max:
         raise ValueError(f"{name} must be {wanted}; got {shown(value)}")
-    within = (
-        (above is None or not value <= above)
-        and (least is None or not value < least)
-        and (below is None or value < below)
-        and (most is None or value <= most)
-    )
-    if not within:
+    if not all(_SIGNS[sign](value, bound) for sign, bound in bounds):
         raise ValueError(f"{name} must be {wanted}; got {value!r}")
     return float(value)
 

@@ -130,6 +130,11 @@ def node_order(graph: nx.Graph) -> Sequence[Hashable]:
     missing = [node for node in nodes if _names.is_missing(node)]
     if missing:  # of a table of edges with empty cells
         raise ValueError(f"nodes of the graph must be names; one is missing, {missing[0]!r}: drop the edges that lack an end")
+    if not all(type(node) is int for node in nodes):
+        try:
+            _names.checked("nodes of the graph", nodes)
+        except ValueError as error:
+            raise ValueError(f"{error}: networkx.relabel_nodes(graph, str) makes one node of 1 and '1'") from None
     ordered = [nodes[place] for place in _names.as_numbers(nodes)]
     integers = all(isinstance(node, Integral) and not isinstance(node, bool) for node in nodes)
     return range(len(nodes)) if integers and ordered == list(range(len(nodes))) else ordered
@@ -149,7 +154,7 @@ def labels_of(graph: GraphLike) -> tuple[Hashable, ...] | None:
         return None
 
 
-def say_order(graph: GraphLike) -> bool:
+def say_order(graph: Any) -> bool:  # noqa: ANN401  # any graph
     """Return whether the nodes of a networkx graph, or the rows of a table, were ordered as numbers, and tell the log."""
     graph = named(graph)
     return isinstance(graph, nx.Graph) and _names.say_order("the nodes of the graph", node_order(graph), list(graph))
@@ -199,7 +204,8 @@ def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
         remedy = "graph.setdiag(0)" if sparse.issparse(graph) else "numpy.fill_diagonal(graph, 0)"
     else:
         wanted = "a networkx.Graph or DiGraph, a scipy sparse matrix, a square numpy array or a pandas DataFrame"
-        raise TypeError(f"graph must be {wanted}, got {type(graph).__name__}")
+        made = "networkx.Graph(graph) of edges or of lists of neighbours by node, numpy.array(graph) of the rows of a matrix"
+        raise TypeError(f"graph must be {wanted}, got {type(graph).__name__}; take {made}")
     loops = np.flatnonzero(pattern.diagonal())
     if loops.size:
         shown = listed(names[k] for k in loops.tolist())
@@ -226,7 +232,8 @@ def _from_networkx(graph: nx.Graph) -> tuple[sparse.csr_array, Sequence[object]]
 
 def _from_array(graph: sparse.sparray | np.ndarray) -> sparse.csr_array:
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
-        raise ValueError(f"an adjacency matrix must be square, got shape {graph.shape}")
+        edges = "" if 2 not in graph.shape else f"; of edges, networkx.Graph(graph{'.T' * (graph.shape[0] == 2)}.tolist())"
+        raise ValueError(f"an adjacency matrix must be square, got shape {graph.shape}{edges}")
     if not graph.shape[0]:
         raise ValueError(_EMPTY)
     if isinstance(graph, np.ndarray):

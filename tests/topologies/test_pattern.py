@@ -80,7 +80,9 @@ def test_self_loops_are_rejected_and_the_remedy_in_the_message_works():
     (nx.Graph(), "graph is empty; it needs at least one agent"),
     (nx.DiGraph(), "graph is empty"),
     (np.zeros((0, 0)), "graph is empty"),
-    (np.zeros((2, 3)), r"must be square, got shape \(2, 3\)"),
+    (np.zeros((2, 3)), r"must be square, got shape \(2, 3\); of edges, networkx.Graph\(graph.T.tolist\(\)\)"),
+    (np.zeros((3, 2)), r"must be square, got shape \(3, 2\); of edges, networkx.Graph\(graph.tolist\(\)\)"),
+    (nx.Graph([(1, "2"), (2, "3")]), r"nodes of the graph must differ .* '2' and 2: networkx.relabel_nodes\(graph, str\)"),
     (np.zeros(3), r"must be square, got shape \(3,\)"),
     (sparse.csr_array((3, 2)), r"must be square, got shape \(3, 2\)"),
     (np.array([[0, np.nan], [np.nan, 0]]), "entries that are not finite"),
@@ -186,6 +188,18 @@ def test_remedies_of_tables_work():
     assert same(topologies.metropolis((one_way + one_way.T) != 0), topologies.metropolis(topologies.complete(4)))
     with pytest.raises(ValueError, match=r"all of whose edges go both ways; pass graph.to_undirected\(\)"):
         topologies.Static(nx.path_graph(4).to_directed())
+
+
+def test_other_graphs_have_remedies_that_make_them_graphs():
+    lists, edges = {0: [1], 1: [0, 2], 2: [1]}, [(0, 1), (1, 2)]
+    path = topologies.adjacency(nx.path_graph(3))
+    for given in (lists, edges, path.toarray().tolist()):
+        with pytest.raises(TypeError, match=r"; take networkx.Graph\(graph\) of edges or of lists .*, numpy.array\(graph\) of"):
+            topologies.adjacency(given)
+    arcs = np.array(edges)
+    mixed = nx.relabel_nodes(nx.Graph([(0, "1"), (1, "2")]), str)
+    for given in (nx.Graph(lists), nx.Graph(edges), np.array(path.toarray().tolist()), nx.Graph(arcs.tolist()), mixed):
+        assert same(topologies.adjacency(given), path)
 
 
 test_refusals = refusals(

@@ -18,8 +18,10 @@ _KEPT, _EACH = 1 << 22, 1000  # entries of the matrices that are kept, some 100 
 _ALL = "every graph needs the nodes of all agents, also of those without edges: graph.add_nodes_from(...)"
 
 
-def _nodes(graph: GraphLike) -> list[Hashable] | None:
+def _nodes(graph: GraphLike | Static) -> list[Hashable] | None:
     """Return the nodes of a networkx graph in the order of the agents; None for a matrix, which has numbers alone."""
+    if isinstance(graph, Static):
+        return list(graph.labels or ()) or None
     graph = named(graph)
     return list(node_order(graph)) if isinstance(graph, nx.Graph) else None
 
@@ -44,7 +46,8 @@ class Sequence(Schedule):
     Parameters
     ----------
     function : function
-        Takes a round, 0, 1, 2, ..., and returns a graph as in `topologies.Static`.
+        Takes a round, 0, 1, 2, ..., and returns a graph as in `topologies.Static`, or a static schedule, as
+        `topologies.schedule_from_matrix` makes of a mixing matrix.
     agents : int
         Number of agents of all graphs, at least 1.
     weights : function
@@ -79,7 +82,7 @@ class Sequence(Schedule):
     """
 
     def __init__(
-        self, function: Callable[[int], GraphLike], agents: int, weights: Weights = metropolis, horizon: int = 100
+        self, function: Callable[[int], GraphLike | Static], agents: int, weights: Weights = metropolis, horizon: int = 100
     ) -> None:
         if not callable(function):
             remedy = "; use Periodic for a list of graphs" if isinstance(function, list | tuple) else ""
@@ -112,7 +115,7 @@ class Sequence(Schedule):
         return made
 
     @staticmethod
-    def _met(round: int, graph: GraphLike) -> tuple[int, list[Hashable] | None]:
+    def _met(round: int, graph: GraphLike | Static) -> tuple[int, list[Hashable] | None]:
         say_order(graph)
         return round, _nodes(graph)
 
@@ -142,7 +145,8 @@ class Periodic(Schedule):
     Parameters
     ----------
     graphs : sequence of graphs
-        Graphs as in `topologies.Static`, over the same agents.
+        Graphs as in `topologies.Static`, over the same agents; or static schedules, as `topologies.schedule_from_matrix` makes
+        of mixing matrices.
     weights : function
         Weights function as in `topologies.Static`, called once for each graph; by default `topologies.metropolis`.
 
@@ -168,7 +172,7 @@ class Periodic(Schedule):
     [(0, 3), (1, 2)]
     """
 
-    def __init__(self, graphs: Iterable[GraphLike], weights: Weights = metropolis) -> None:
+    def __init__(self, graphs: Iterable[GraphLike | Static], weights: Weights = metropolis) -> None:
         if isinstance(graphs, nx.Graph | np.ndarray) or sparse.issparse(graphs) or hasattr(graphs, "columns"):
             raise TypeError(f"graphs must be a list of graphs, got one {type(graphs).__name__}; use Static for one")
         if not isinstance(graphs, Iterable):

@@ -72,8 +72,10 @@ class Static(Schedule):
             self.resorted = True
 
     @classmethod
-    def _turn(cls, graph: GraphLike, weights: Weights) -> Static:
+    def _turn(cls, graph: GraphLike | Static, weights: Weights) -> Static:
         """Return the schedule of one graph of several, which tells the log nothing of their common nodes."""
+        if isinstance(graph, Static):
+            return graph
         made = cls.__new__(cls)
         made._read(named(graph), weights)
         return made

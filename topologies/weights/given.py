@@ -83,8 +83,11 @@ def from_matrix(matrix: MatrixLike) -> Given:
         )
     if not any(sums_to_one(matrix, axis) for axis in (0, 1)):
         (row, row_sum), (column, column_sum) = worst_sum(matrix, 1), worst_sum(matrix, 0)
+        axis = int(abs(row_sum - 1) <= abs(column_sum - 1))
+        rest = f"numpy.diag(1 - numpy.sum(matrix, axis={axis}, dtype=float))"
+        rounded = abs((column_sum, row_sum)[axis] - 1) < 0.01
         raise ValueError(
             f"the rows or the columns of matrix must sum to one; row {row} sums to {row_sum:.9g} and column "
-            f"{column} to {column_sum:.9g}"
+            f"{column} to {column_sum:.9g}" + f"; numpy.array(matrix, float) + {rest} gives the rest to the diagonal" * rounded
         )
     return Given(matrix)

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -104,6 +105,35 @@ def test_each_round_has_the_weights_of_its_graph():
     for n in range(3):
         assert directed.graph(n).is_directed()
         assert np.array_equal(directed.weights(n).toarray(), topologies.push(directed.graph(n)).toarray())
+
+
+MATRICES = [np.array([[0.75, 0.25, 0], [0.25, 0.5, 0.25], [0, 0.25, 0.75]]), np.full((3, 3), 1 / 3)]
+
+
+def test_mixing_matrices_take_turns_as_static_schedules():
+    turns = list(map(topologies.schedule_from_matrix, MATRICES))
+    for schedule in (topologies.Periodic(turns), topologies.Sequence(lambda round: turns[round % 2], agents=3)):
+        for round in range(4):
+            assert np.array_equal(schedule.weights(schedule.key(round)).toarray(), MATRICES[round % 2])
+            assert set(schedule.graph(round).edges) == set(turns[round % 2].graph(0).edges)
+    tables = [pd.DataFrame(MATRICES[0], list(names), list(names)) for names in ("abc", "bac")]
+    named = [topologies.schedule_from_matrix(table) for table in tables]
+    assert topologies.Periodic([named[0]] * 2).labels == ("a", "b", "c")
+    with pytest.raises(ValueError, match=r"graphs\[1\] has the agents b, a, c in this order, but graphs\[0\] has a, b, c"):
+        topologies.Periodic(named)
+
+
+def test_the_rest_of_sums_that_are_nearly_one_goes_to_the_diagonal():
+    column = np.array([[0.5, 0.333], [0.5, 0.666]])  # column-stochastic but for rounding
+    for matrix in (np.full((3, 3), 1 / 3, np.float32), np.full((3, 3), 0.333), column):
+        with pytest.raises(ValueError, match=r"must sum to one; .*; numpy.array\(.* gives the rest to the diagonal$") as caught:
+            topologies.from_matrix(matrix)
+        remedy = str(caught.value).rpartition("; ")[2].removesuffix(" gives the rest to the diagonal")
+        found = topologies.schedule_from_matrix(eval(remedy, {"numpy": np, "matrix": matrix})).weights(0).toarray()
+        np.testing.assert_allclose(found.sum(axis=0), 1, rtol=0, atol=1e-15)
+        np.testing.assert_allclose(found, matrix, rtol=0, atol=2e-3)
+    with pytest.raises(ValueError, match=r"column 1 to 3$"):
+        topologies.from_matrix(np.eye(3) + nx.to_numpy_array(nx.path_graph(3)))
 
 
 @pytest.mark.parametrize("kept", [5, 50])
