@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from consensus import _checks
-from consensus._arrays import progress as _progress
 from consensus._arrays.digest import digest
-from consensus.checkpoints.best import from_state
-from consensus.checkpoints.checkpoint import Checkpoint as Saved
-from consensus.checkpoints.checkpoint import check_fits
 from consensus.engines.base import Engine
-from consensus.observe import Observer, RoundInfo
+from consensus.observe import RoundInfo
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.measure import checked_metrics
 from consensus.observe.protocols import Method
-from consensus.observe.recorder import ALWAYS, ASKED_FOR, COUNTED, Recorder
-from consensus.observe.saver import Saver, check_writable
-from consensus.observe.spacing import Spacing, cost_of_row
-from consensus.observe.stopping import EarlyStopping, Keeper, Stopper, StopRule, checked_column
+from consensus.observe.recorder import ALWAYS, ASKED_FOR
+from consensus.observe.stopping import EarlyStopping, StopRule, checked_column
 from consensus.problems import BaseProblem
 from consensus.problems.held_out import OwnedTest
 from consensus.problems.minibatches import Minibatches, as_minibatches
-from consensus.result import Result, finish, warn_if_above
 from consensus.solvers.defaults import SolverDefaults
 
 _OF_ONE_RANK = ("callbacks", "metrics", "progress", "test", "honest", "recorded")  # not compared with other ranks' as they are
@@ -187,7 +181,7 @@ class RunOptions:
 
     def called(self, keyword: str) -> str:
         """Return what the user calls the option of a keyword of :func:`consensus.solve`."""
-        return f"{_IN_RECORD[keyword]} of record" if self.recorded else keyword
+        return f"{_IN_RECORD[keyword]} of record" if self.recorded and keyword in _IN_RECORD else keyword
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {"rounds": _checks.count("rounds", self.rounds, least=0)}
@@ -215,9 +209,18 @@ class RunOptions:
             object.__setattr__(self, name, value)
 
     def check_writable(self) -> None:
-        """Raise ``ValueError`` if the checkpoint cannot be written."""
-        if self.checkpoint is not None:
-            check_writable(self.checkpoint)
+        """Raise ``ValueError`` if the checkpoint cannot be written; a missing folder is made."""
+        if self.checkpoint is None:
+            return
+        path = Path(self.checkpoint)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ValueError(f"checkpoint must be a file in a folder that can be written to; got {path} ({error})") from error
+        if path.is_dir():
+            raise ValueError(f"checkpoint must be a file; got the folder {path}")
 
     def fitted(self, problem: BaseProblem, method: Method) -> Self:
         """Return these options, checked against ``problem`` and the columns of ``method``: test set, metrics, stop and keep."""
@@ -272,8 +275,8 @@ class RunOptions:
         if not (several and solver.secret):
             return
         rules = [("stop", rule.column) for rule in self.rules] + [(self.called("keep"), self.keep)]
-        needed = ["tolerance"] * (self.tolerance is not None) + [self.called("agent_objectives")] * self.agent_objectives
-        needed += [self.called("test")] * owned
+        given = {"tolerance": self.tolerance, "agent_objectives": self.agent_objectives, "test": owned}
+        needed = [self.called(name) for name, value in given.items() if value]
         needed += [argument for argument, column in rules if column in ("objective", "stationarity")]
         if needed:
             raise ValueError(
@@ -289,57 +292,3 @@ class RunOptions:
         if self.test is not None and not isinstance(self.test, OwnedTest):
             given["test set"] = self.test.digests()
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _OF_ONE_RANK} | given
-
-    def result(
-        self,
-        problem: BaseProblem,
-        method: Method,
-        identity: dict[str, str | None],
-        run: Callable[[Observer, Saved | None], str | None],
-        engine: Engine,
-        honest: np.ndarray | None = None,
-        points: int | None = None,
-        each: bool = False,
-        watched: bool = True,
-        labels: tuple[Hashable, ...] | None = None,
-    ) -> Result:
-        """Call ``run`` under an observer and return its result; warn if it ended above its start.
-
-        ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason to
-        stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
-        measured; ``points`` is the number of iterates, by default one of each agent. ``labels`` are the names of the agents.
-        With ``each`` what stops a run, and callbacks, act in each round; ``watched`` says whether the process that decides has
-        callbacks. Processes of an ``engine`` that observe together each have their own agents' rows in the result, or with
-        ``gather`` all agents'.
-        """
-        resumed: Saved | None = None
-        if (path := self.resume) is not None:
-            resumed = engine.load(path, lambda found: check_fits(path, found, identity, self.rounds))
-            fields, best = from_state(resumed.fields, resumed.best)
-            resumed = resumed._replace(fields=fields, best=best)
-        shown = self.progress and engine.root
-        with _progress.of_run(shown, self.rounds, type(method).__name__) as bar, ExitStack() as ending:
-            saver = Saver(self.checkpoint, self.every, identity) if self.checkpoint else None
-            if saver:
-                ending.callback(saver.hold.release)
-                engine.hold(saver.hold)
-            points = points or (problem.network_size if honest is None else len(honest))
-            asked = self.test, self.agent_objectives, self.metrics, honest, self.metrics_on
-            recorder = Recorder(problem, method, *asked, points, labels)
-            stopper = Stopper(self.tolerance, self.exchanges, self.seconds, self.rules)
-            keeper = None if self.keep is None else Keeper(self.keep)
-            cost = cost_of_row(problem, points, self.test, self.agent_objectives, self.metrics_on)
-            measured = each and (self.tolerance is not None or any(rule.column not in COUNTED for rule in self.rules))
-            spacing = Spacing(1 if measured else self.record_every, cost, problem.network_size)
-            observer = Observer(recorder, stopper, self.callbacks, saver, spacing, self.rounds, bar, keeper)
-            observer.due.each, observer.watched = each, watched
-            if resumed:
-                observer.resume(resumed, path)
-            result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint, labels)
-            if self.gather:
-                result = replace(result, w=observer.gather.rows(result.w))
-                if (best := result.best) is not None and best.w is not None:
-                    result = replace(result, best=best._replace(w=observer.gather.rows(best.w)))
-        if engine.root and not problem.moves:
-            warn_if_above(result)
-        return result

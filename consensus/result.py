@@ -1,8 +1,7 @@
 """Results of runs."""
 
 import os
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -11,16 +10,12 @@ import numpy as np
 from consensus import _checks
 from consensus.checkpoints import storage
 from consensus.checkpoints.best import Best, packed, unpacked
-from consensus.errors import Interrupted
 from consensus.history import History
 from consensus.models import Model
 from consensus.observe.measure import agents_mean
-from consensus.observe.observer import Observer
 from topologies import _names
 
 _FORMAT = "result 1"
-_RISE = 0.01  # of the start, by which a method without settings may be above it on its way
-_NOISE = 1e-6  # by which, relatively, a run that began at a stationary point may end above it
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +202,7 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Any:  # no
     (5, 'DGD(step_size=0.1, batch=None)', True)
     """
     path = _checks.path("path", path)
-    found = storage.format_of(path, "result")
+    found = storage.about(path, "result")["format"]
     if isinstance(found, str) and found.startswith("predictor"):
         from consensus.owners import predictor, predictor_file
 
@@ -222,56 +217,3 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Any:  # no
         settings = about["rounds"], about["reason"], about["solver"]
         about = {"personal": about.get("personal", False), "labels": None if labels is None else tuple(labels)}
         return Result(arrays["w"], history, *settings, honest, best, **about)
-
-
-def finish(
-    run: Callable[[], str | None],
-    observer: Observer,
-    rounds: int,
-    solver: object,
-    checkpoint: str | os.PathLike[str] | None,
-    labels: tuple[Hashable, ...] | None = None,
-) -> Result:
-    """Call ``run``, which reports its rounds to ``observer`` and returns the reason to stop early, and make the result.
-
-    On ctrl-C it raises ``Interrupted`` with the result so far; any other exception of the run gets a ``.history``.
-    """
-
-    def result(reason: str, history: History) -> Result:
-        assert observer.latest is not None, "a run that ends has been seen"
-        done, w = observer.latest
-        best = None if observer.keeper is None else observer.keeper.best
-        model = observer.problem.model
-        personal = observer.recorder.personal is not None
-        return Result(w, history, done, reason, solver, observer.recorder.honest, best, model, personal, labels)
-
-    try:
-        reason = run()
-    except BaseException as error:
-        history = observer.history.copy()  # up to its last whole row: ctrl-C may come while one is appended
-        if isinstance(error, KeyboardInterrupt) and observer.latest is not None:  # at least the start was seen
-            written = checkpoint if checkpoint is not None and os.path.exists(checkpoint) else None
-            raise Interrupted(result("stopped by the user", history), written) from None
-        with suppress(AttributeError):  # a user's own may have another history
-            error.history = history  # type: ignore[attr-defined]  # all are given one
-        raise
-    return result(reason or f"all {rounds} rounds done", observer.history)
-
-
-def warn_if_above(result: Result) -> None:
-    """Warn if a run ended above its start, or if a method without settings was recorded above it by a hundredth."""
-    objective = result.history["objective"]
-    first, last, sets_itself = objective[0], objective[-1], getattr(result.solver, "sets_itself", False)
-    ended = last > first + _NOISE * abs(first)
-    if ended and not sets_itself:
-        _checks.warn(
-            f"{result.solver} ended above its start: the objective was {first:.6g} and is {last:.6g} now. Take "
-            "a smaller or a falling step, a larger tau or larger batches"
-        )
-    elif ended or (sets_itself and objective.max() > first + _RISE * abs(first)):
-        worst = int(objective.argmax())
-        _checks.warn(
-            f"{result.solver} {'ended' if ended else 'rose'} above its start: the objective was {first:.6g}, reached "
-            f"{objective[worst]:.6g} in round {result.history['round'][worst]}, and is {last:.6g} now. keep='objective' keeps "
-            "the best recorded point as result.best; another start=, or a solver with a small step_size=, may not rise"
-        )

@@ -20,6 +20,7 @@ from consensus.engines.ranks import told_here_alone
 from consensus.observe import Observer
 from consensus.observe.callbacks import Callback
 from consensus.observe.measure import measured_agents
+from consensus.observed import observed
 from consensus.options import Checkpoint, Record, RunOptions
 from consensus.problems import BaseProblem, Minibatches
 from consensus.result import Result
@@ -259,7 +260,7 @@ def solve(
         return where.run(problem, edges, solver, begin, options.rounds, observer)
 
     each, watched = where.broadcast(lambda: (options.each and not needs.wakes, bool(options.callbacks)))
-    result = options.result(problem, solver, identity, run, where, measured, each=each, watched=watched, labels=labels)
+    result = observed(options, problem, solver, identity, run, where, measured, each=each, watched=watched, labels=labels)
     if options.gather:
         return result
     rows = where.rows(problem.network_size)

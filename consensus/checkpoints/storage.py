@@ -86,22 +86,18 @@ def read(
     return arrays, about
 
 
-def about(path: str | os.PathLike[str], what: str, form: int | str) -> dict[str, Any]:
-    """Return what ``about`` says in a file whose arrays, and checksum, are not read; errors are those of :func:`read`."""
+def about(path: str | os.PathLike[str], what: str, form: int | str | None = None) -> dict[str, Any]:
+    """Return what ``about`` says in a file whose arrays, and checksum, are not read, of any format if ``form`` is None.
+
+    Errors are those of :func:`read`.
+    """
     with _opened(path, what) as file:
         claims(file, packed=False)
         about: dict[str, Any] = json.loads(file["about"].tobytes())
         found = about["format"]
-    if found != form:
+    if form is not None and found != form:
         raise _of_format(path, what, found, form)
     return about
-
-
-def format_of(path: str | os.PathLike[str], what: str) -> object:
-    """Return the ``format`` of a file, whatever it is; errors are those of :func:`read`."""
-    with _opened(path, what) as file:
-        claims(file, packed=False)
-        return json.loads(file["about"].tobytes())["format"]
 
 
 @contextmanager

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
-from consensus._bounds import within
+from consensus._bounds import check_fields
 from consensus.problems import BaseProblem
 
 if TYPE_CHECKING:
@@ -61,13 +60,7 @@ class Direction(ABC):
         ValueError
             If one is out of bounds.
         """
-        own: Any = self
-        for setting in fields(own):
-            name = f"{setting.name} of {type(self).__name__}"
-            value = within(setting, getattr(self, setting.name), name)
-            if isinstance(setting.default, bool):
-                value = _checks.flag(name, value)
-            object.__setattr__(self, setting.name, value)
+        check_fields(self)
 
     def check(self, problem: BaseProblem) -> None:
         """Raise ``TypeError`` or ``ValueError`` if the rule does not fit a problem.

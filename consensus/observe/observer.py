@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
+from consensus._arrays.files import Hold
 from consensus._arrays.progress import Lines
 from consensus.checkpoints.best import with_state
 from consensus.checkpoints.checkpoint import Checkpoint
@@ -16,7 +18,6 @@ from consensus.observe.callbacks import Callback, RoundInfo, first_reason
 from consensus.observe.gather import BETWEEN_HOSTS, Gather, Whole
 from consensus.observe.protocols import Costs
 from consensus.observe.recorder import Recorder
-from consensus.observe.saver import Saver
 from consensus.observe.spacing import Spacing
 from consensus.observe.stopping import Keeper, Stopper
 
@@ -183,6 +184,18 @@ class Decision(NamedTuple):
 
     reason: str | None
     save: bool
+
+
+class Saver(NamedTuple):
+    """The file ``path`` of a run's checkpoints, written after every so many rounds; ``hold`` keeps other runs from it.
+
+    ``fingerprint`` identifies the run: see :func:`consensus.checkpoints.checkpoint.fingerprint`.
+    """
+
+    path: Path
+    every: int
+    fingerprint: dict[str, str | None]
+    hold: Hold
 
 
 class Observer:

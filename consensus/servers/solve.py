@@ -20,6 +20,7 @@ from consensus.engines.stacked import Stacked
 from consensus.errors import DivergenceError, WorkerError
 from consensus.observe import Decision, Gathered, Observer
 from consensus.observe.callbacks import Callback
+from consensus.observed import observed
 from consensus.options import Checkpoint, Record, RunOptions
 from consensus.problems import BaseProblem
 from consensus.result import Result
@@ -120,7 +121,7 @@ def solve(
     if identity:
         identity |= options.identity(where)
     run = functools.partial(_run, problem, system, w, options.rounds)
-    return options.result(problem, system, identity, run, where, points=1)
+    return observed(options, problem, system, identity, run, where, points=1)
 
 
 def _run(

@@ -2,11 +2,12 @@
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from consensus import _checks
+from consensus._bounds import check_fields
 from consensus.step_sizes.settings import Rule, checked, value_at
 
 
@@ -26,10 +27,10 @@ class Constant:
     0.1
     """
 
-    value: float
+    value: float = field(metadata={"above": 0})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", _checks.number("value of Constant", self.value, above=0))
+        check_fields(self)
 
     def __call__(self, round: int) -> float:
         _checks.count("round", round, least=0)
@@ -59,13 +60,13 @@ class Diminishing:
     (0.5, 0.475)
     """
 
-    initial: float
+    initial: float = field(metadata={"above": 0})
     decay: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", _checks.number("initial of Diminishing", self.initial, above=0))
-        most = 1 / self.initial
-        object.__setattr__(self, "decay", _checks.number("decay of Diminishing", self.decay, above=0, below=most))
+        check_fields(self)
+        decay = _checks.number("decay of Diminishing", self.decay, above=0, below=1 / self.initial)
+        object.__setattr__(self, "decay", decay)
 
     def __call__(self, round: int) -> float:
         round = _checks.count("round", round, least=0)
@@ -97,10 +98,10 @@ class InverseSqrt:
     0.25
     """
 
-    initial: float
+    initial: float = field(metadata={"above": 0})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", _checks.number("initial of InverseSqrt", self.initial, above=0))
+        check_fields(self)
 
     def __call__(self, round: int) -> float:
         return float(self.initial / np.sqrt(_checks.count("round", round, least=0) + 1))
@@ -127,14 +128,12 @@ class StepDecay:
     (0.4, 0.2, 0.1)
     """
 
-    initial: float
-    every: int
-    gamma: float = 0.1
+    initial: float = field(metadata={"above": 0})
+    every: int = field(metadata={"count": 1})
+    gamma: float = field(default=0.1, metadata={"above": 0, "most": 1})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", _checks.number("initial of StepDecay", self.initial, above=0))
-        object.__setattr__(self, "every", _checks.count("every of StepDecay", self.every))
-        object.__setattr__(self, "gamma", _checks.number("gamma of StepDecay", self.gamma, above=0, most=1))
+        check_fields(self)
 
     def __call__(self, round: int) -> float:
         return self.initial * self.gamma ** (_checks.count("round", round, least=0) // self.every)
@@ -167,15 +166,14 @@ class CosineAnnealing:
     (0.4, 0.2, 0.0)
     """
 
-    initial: float
-    rounds: int
+    initial: float = field(metadata={"above": 0})
+    rounds: int = field(metadata={"count": 1})
     final: float = 0.0
 
     def __post_init__(self) -> None:
-        initial = _checks.number("initial of CosineAnnealing", self.initial, above=0)
-        object.__setattr__(self, "initial", initial)
-        object.__setattr__(self, "rounds", _checks.count("rounds of CosineAnnealing", self.rounds))
-        object.__setattr__(self, "final", _checks.number("final of CosineAnnealing", self.final, least=0, most=initial))
+        check_fields(self)
+        final = _checks.number("final of CosineAnnealing", self.final, least=0, most=self.initial)
+        object.__setattr__(self, "final", final)
 
     def __call__(self, round: int) -> float:
         round = _checks.count("round", round, least=0)
@@ -208,11 +206,11 @@ class Warmup:
     """
 
     rule: float | Rule
-    rounds: int
+    rounds: int = field(metadata={"count": 1})
 
     def __post_init__(self) -> None:
+        check_fields(self)
         object.__setattr__(self, "rule", checked(self.rule, "rule"))
-        object.__setattr__(self, "rounds", _checks.count("rounds of Warmup", self.rounds))
 
     def __call__(self, round: int) -> float:
         return value_at(self.rule, round) * min(1.0, (_checks.count("round", round, least=0) + 1) / self.rounds)
