@@ -504,6 +504,21 @@ class BaseProblem(ABC):
             modulus = modulus + self.nonconvex.strong_convexity
         return modulus + (self.regularizer.strong_convexity if self.regularizer.smooth else 0.0)
 
+    def slopes(self, directions: np.ndarray) -> np.ndarray:
+        """Return ``D' grad g_i(0)``, in which agents' costs can be compared by a few numbers.
+
+        Parameters
+        ----------
+        directions : ndarray (P, count)
+            The columns of D.
+
+        Returns
+        -------
+        ndarray (agents, count)
+            The slopes of the costs along the directions.
+        """
+        return np.asarray(self._gradient(self._stack(np.zeros((self.agents, self.parameters)))) @ directions)
+
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         """Return Lipschitz constants of the grad g_i, without a nonconvex regularizer's share."""
         raise TypeError(f"{self} has no known Lipschitz constants of its gradients: give the solver a step_size=")

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -25,6 +26,8 @@ from topologies import spectral_gap
 from topologies.schedules import ScheduleLike, is_static
 
 _NEAR = 5  # exchanges between any two agents: AdaptiveNEXT averages well in a few rounds
+_ALIKE, _WIDE = 0.7, 150.0  # z, and chi, up to which AdaptiveNEXT is ahead whatever L / mu
+_SEEN = 16  # directions along which gradients are compared
 _AHEAD = 3.0  # L / mu over chi, from which OPAPC is ahead of NIDS; over chi^2, from which AdaptiveNEXT is ahead of both
 _MOST = 1e5  # L / mu that counts: weaker convexity is as good as none, and OPAPC no better than NIDS
 _EXACT = 2000  # agents, whose distances are all computed
@@ -37,14 +40,16 @@ class Auto(Solver):
 
     ``prepared(problem, network)``, which ``solve`` calls, takes the first row that holds, checks that the method fits, and logs
     one line. With L the largest Lipschitz constant of the agents' gradients, mu the least of their moduli of strong convexity,
-    ``chi = (1 - lmin(W)) / (1 - rho(W))``, and d the number of exchanges between the two agents that are farthest apart:
+    ``chi = (1 - lmin(W)) / (1 - rho(W))``, d the number of exchanges between the two agents that are farthest apart, and
+    ``z^2 = mean_i |s_i - s|^2 / |s|^2``, s_i the slopes of agent i's cost at 0 along 16 random directions, s their mean:
 
     =============================================================  ====================================
     the network changes, loses messages, or is directed            :class:`consensus.solvers.AdaptiveNEXT`
     d is at most 5                                                 AdaptiveNEXT
     costs or r are not known to be convex, or L is not known       AdaptiveNEXT
-    agents only swap values: rho(W) = 1                            AdaptiveNEXT
+    not connected, or agents only swap values: rho(W) = 1          AdaptiveNEXT
     min(L / mu, 1e5) is above 3 chi^2                              AdaptiveNEXT
+    agents' data are alike: z at most 0.7, and chi at most 150     AdaptiveNEXT
     r is smooth, and L / mu between 3 chi and 1e5                  :class:`consensus.solvers.OPAPC`
     otherwise                                                      :class:`consensus.solvers.NIDS`
     =============================================================  ====================================
@@ -138,10 +143,8 @@ def chosen(problem: BaseProblem, network: ScheduleLike) -> tuple[Solver, str]:
     if abs(W - W.T).max() > 1e-12 or abs(W.sum(axis=1) - 1).max() > 1e-9:
         return adaptive, "the mixing matrix is not symmetric and doubly stochastic"
     across = _across(W)
-    if across is None:
-        return adaptive, "the graph is not connected"
     if across <= _NEAR:
-        return adaptive, f"exchanges across the network: {across} <= {_NEAR}"
+        return adaptive, f"exchanges across the network: {across:g} <= {_NEAR}"
     try:
         mu, L = float(problem.strong_convexity().min()), float(problem.lipschitz().max())
     except TypeError:
@@ -150,24 +153,26 @@ def chosen(problem: BaseProblem, network: ScheduleLike) -> tuple[Solver, str]:
         return adaptive, "the regularizer is not convex"
     slack = spectral_gap(W)
     if not slack > 1e-12:
-        return adaptive, "the agents only swap values: the mixing matrix has no spectral gap"
+        return adaptive, "the graph is not connected, or agents only swap values: the mixing matrix has no spectral gap"
     condition, chi = L / mu if mu > 0 else np.inf, spread(network) / slack
     if min(condition, _MOST) > _AHEAD * chi**2:
         return adaptive, f"L/mu = {condition:.3g} > {_AHEAD * chi**2:.3g} = 3 chi^2"
-    known, bound = f"convex, {across} exchanges across, L/mu = {condition:.3g}", f"{_AHEAD * chi:.3g} = 3 chi"
-    smooth = problem.regularizer.smooth
-    if not smooth or condition > _MOST:
+    if chi <= _WIDE and (z := _unlikeness(problem)) <= _ALIKE:
+        return adaptive, f"agents' gradients differ little: z = {z:.2g} <= {_ALIKE}"
+    known, bound = f"convex, {across:g} exchanges across, L/mu = {condition:.3g}", f"{_AHEAD * chi:.3g} = 3 chi"
+    if not (smooth := problem.regularizer.smooth) or condition > _MOST:
         return NIDS(), known + (f" > {_MOST:g}" if smooth else ", nonsmooth regularizer")
     return (OPAPC(), f"{known} > {bound}") if condition > _AHEAD * chi else (NIDS(), f"{known} <= {bound}")
 
 
-def _across(W: sparse.csr_array) -> int | None:
-    """Return the largest distance between two agents, of many a bound from below by two searches; None if not connected."""
-    edges = (W != 0).astype(np.int8)
+def _across(W: sparse.csr_array) -> float:
+    """Return the largest distance between two agents, of many a bound from below by two searches."""
+    distances = partial(csgraph.shortest_path, (W != 0).astype(np.int8), "D", directed=False, unweighted=True)
+    return float(distances(indices=None if W.shape[0] <= _EXACT else int(distances(indices=0).argmax())).max())
 
-    def distances(first: int | None) -> np.ndarray:
-        found: np.ndarray = csgraph.shortest_path(edges, "D", directed=False, unweighted=True, indices=first)
-        return found
 
-    largest = distances(None if edges.shape[0] <= _EXACT else int(distances(0).argmax())).max()
-    return int(largest) if np.isfinite(largest) else None
+def _unlikeness(problem: BaseProblem) -> float:
+    """Return z, ``z^2 = mean_i |s_i - s|^2 / |s|^2``, s_i the slopes of agent i's cost at 0, and s their mean."""
+    slopes = problem.slopes(np.random.default_rng(0).standard_normal((problem.parameters, _SEEN)))
+    mean = slopes.mean(axis=0)
+    return float(np.linalg.norm(slopes - mean) / max(len(slopes) ** 0.5 * np.linalg.norm(mean), np.finfo(float).tiny))

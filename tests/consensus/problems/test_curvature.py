@@ -57,6 +57,15 @@ def test_strong_convexity_is_the_least_eigenvalue_where_all_of_the_curvature_is_
     np.testing.assert_array_equal(problem("logistic", consensus.L1(0.3)).strong_convexity(), 0)
 
 
+def test_slopes_are_differences_of_costs_at_zero_along_directions():
+    directions = np.random.default_rng(0).standard_normal((5, 3))
+    for loss in ("squared", "logistic"):
+        p = problem(loss, consensus.L2(0.3))
+        steps = (np.stack([p.value(np.tile(e * d, (p.agents, 1))) for d in directions.T], axis=1) for e in (1e-4, -1e-4))
+        ahead, behind = steps
+        np.testing.assert_allclose(p.slopes(directions), (ahead - behind) / 2e-4, rtol=1e-6, atol=1e-9)
+
+
 def functions(regularizer=consensus.L2(0.5), **more):  # noqa: B008 (it is frozen)
     return consensus.Problem.from_functions(np.zeros_like, np.zeros_like, 3, 2, regularizer, **more)
 

@@ -13,6 +13,7 @@ import topologies
 from consensus.engines import Processes
 from consensus.engines.base import WholeNetwork
 from consensus.solvers import EXTRA, NIDS, OPAPC, AdaptiveNEXT, Auto, Gossip
+from consensus.solvers.auto import _unlikeness
 from consensus.testing.threads import Threads
 from tests.helpers.turns import with_slow
 
@@ -24,8 +25,9 @@ RING, STAR = topologies.ring(AGENTS), topologies.star(AGENTS)
 CIRCLE = nx.cycle_graph(AGENTS, create_using=nx.DiGraph)
 
 
-def problem(regularizer=None, model=None, loss=None, scale=1.0, scheme="sorted", agents=AGENTS):
-    shards = consensus.partition(X * np.r_[scale, 1, 1, 1], Y if loss is None else (Y > 0).astype(float), agents, scheme)
+def problem(regularizer=None, model=None, loss=None, scale=1.0, scheme="sorted", agents=AGENTS, offset=0.0):
+    targets = Y + offset if loss is None else (Y > 0).astype(float)
+    shards = consensus.partition(X * np.r_[scale, 1, 1, 1], targets, agents, scheme)
     return consensus.Problem(
         model or consensus.Linear(4), loss or consensus.SquaredLoss(), shards, regularizer or consensus.L2(0.1)
     )
@@ -63,19 +65,26 @@ ROWS = {
         NIDS,
         r"convex, 23 exchanges across, L/mu = 1.04e\+07 > 100000",
     ),
-    "swapped": (problem(), topologies.Static(RING, weights=swaps), AdaptiveNEXT, "the agents only swap values"),
+    "swapped": (
+        problem(),
+        topologies.Static(RING, weights=swaps),
+        AdaptiveNEXT,
+        "the graph is not connected, or agents only swap values",
+    ),
     "smooth": (
         problem(consensus.L2(0.01), loss=LOGISTIC),
         RING,
         OPAPC,
         r"convex, 8 exchanges across, L/mu = [0-9.]+ > 78\.8 = 3 chi",
     ),
+    "alike": (problem(scheme="iid"), RING, AdaptiveNEXT, r"agents' gradients differ little: z = 0\.[0-9]+ <= 0\.7"),
+    "alike, wide": (problem(agents=32, offset=20), topologies.path(32), NIDS, r"convex, 31 exchanges across, L/mu = "),
     "well conditioned": (problem(), RING, NIDS, r"convex, 8 exchanges across, L/mu = [0-9.]+ <= 78\.8 = 3 chi"),
     "nonsmooth": (
-        problem(consensus.L1(0.05), scheme="iid"),
-        RING,
+        problem(consensus.L1(0.05)),
+        topologies.path(AGENTS),
         NIDS,
-        r"convex, 8 exchanges across, L/mu = [0-9.e+]+, nonsmooth regularizer",
+        r"convex, 15 exchanges across, L/mu = [0-9.e+]+, nonsmooth regularizer",
     ),
 }
 
@@ -126,11 +135,22 @@ def test_it_chooses_once_and_goes_into_no_wrapper():
         Gossip(Auto(), 2)
 
 
+def test_how_unlike_agents_are_is_seen_along_a_few_directions():
+    """Of 16 directions, which all agents draw, it is about what whole gradients say; none of them is a coordinate."""
+    for p in (problem(), problem(scheme="iid"), problem(loss=LOGISTIC), problem(offset=20)):
+        gradients = p.gradient(np.zeros((AGENTS, 5)))
+        mean = gradients.mean(axis=0)
+        whole = np.sqrt(np.square(gradients - mean).sum(axis=1).mean()) / np.linalg.norm(mean)
+        assert _unlikeness(p) == pytest.approx(whole, rel=0.3)
+    nothing = consensus.Problem(p.model, p.loss, consensus.partition(X, np.zeros(len(X)), AGENTS), consensus.L2(0.1))
+    assert _unlikeness(nothing) == 0
+
+
 def test_two_parts_and_many_agents():
     parts = nx.disjoint_union(topologies.ring(8), topologies.ring(8))
     with pytest.warns(UserWarning, match="never"):
         result = consensus.solve(problem(), parts, rounds=2)
-    assert result.solver.why == "the graph is not connected"
+    assert result.solver.why.startswith("the graph is not connected, or")
     many = 2100
     c = np.zeros((many, 1))
     p = consensus.Problem.from_functions(
