@@ -26,8 +26,7 @@ from topologies import spectral_gap
 from topologies.schedules import ScheduleLike, is_static
 
 _NEAR = 5  # exchanges between any two agents: AdaptiveNEXT averages well in a few rounds
-_ALIKE, _WIDE = 0.7, 150.0  # z, and chi, up to which AdaptiveNEXT is ahead whatever L / mu
-_SEEN = 16  # directions along which gradients are compared
+_ALIKE, _WIDE, _SEEN = 0.7, 150.0, 16  # z and chi, up to which AdaptiveNEXT is ahead whatever L / mu; directions of z
 _AHEAD = 3.0  # L / mu over chi, from which OPAPC is ahead of NIDS; over chi^2, from which AdaptiveNEXT is ahead of both
 _MOST = 1e5  # L / mu that counts: weaker convexity is as good as none, and OPAPC no better than NIDS
 _EXACT = 2000  # agents, whose distances are all computed
@@ -151,8 +150,7 @@ def chosen(problem: BaseProblem, network: ScheduleLike) -> tuple[Solver, str]:
         return adaptive, "the costs are not known to be convex, or Lipschitz constants are not known"
     if mu < 0:
         return adaptive, "the regularizer is not convex"
-    slack = spectral_gap(W)
-    if not slack > 1e-12:
+    if not (slack := spectral_gap(W)) > 1e-12:
         return adaptive, "the graph is not connected, or agents only swap values: the mixing matrix has no spectral gap"
     condition, chi = L / mu if mu > 0 else np.inf, spread(network) / slack
     if min(condition, _MOST) > _AHEAD * chi**2:
@@ -174,5 +172,4 @@ def _across(W: sparse.csr_array) -> float:
 def _unlikeness(problem: BaseProblem) -> float:
     """Return z, ``z^2 = mean_i |s_i - s|^2 / |s|^2``, s_i the slopes of agent i's cost at 0, and s their mean."""
     slopes = problem.slopes(np.random.default_rng(0).standard_normal((problem.parameters, _SEEN)))
-    mean = slopes.mean(axis=0)
-    return float(np.linalg.norm(slopes - mean) / max(len(slopes) ** 0.5 * np.linalg.norm(mean), np.finfo(float).tiny))
+    return float(np.sqrt(slopes.var(axis=0).sum()) / max(np.linalg.norm(slopes.mean(axis=0)), np.finfo(float).tiny))
