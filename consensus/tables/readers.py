@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 TEXT = (".csv", ".tsv", ".txt", ".data")
 TABLES = (*TEXT, ".parquet", ".feather")
 COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_OTHERS = {  # by their first bytes
+    b"\x1f\x8b": "and is compressed: its name must end in .gz",
+    b"PAR1": "and is a Parquet file: its name must end in .parquet",
+    b"PK\x03\x04": "and is a zip archive, as Excel's files are: give load the data frame that pandas.read_excel returns",
+}
 _HEAD = 1000  # lines by which the form of a file is decided
 _ROWS = 1 << 20  # characters of these at most
 _SEPARATORS = (";", "\t", "|", ",")
@@ -239,8 +244,12 @@ def _head(path: Path, encoding: str | None) -> tuple[str, str]:
             if not codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")) and any(
                 b"\0" in part for part in _parts(file)
             ):
+                kind = next(
+                    (kind for mark, kind in _OTHERS.items() if start.startswith(mark)),
+                    "as UTF-16 has: encoding='utf-16-le' reads that",
+                )
                 raise ValueError(
-                    f"{path} must be delimited text in UTF-8: it has NUL characters"
+                    f"{path} must be delimited text in UTF-8: it has NUL characters, {kind}"
                 )  # to pandas 2 the end of a cell
             file.seek(0)
             lines, size = [], 0

@@ -351,9 +351,20 @@ def target_of(
     if not (classification or (classification is None and (words or y.dtype == bool))):
         return y.astype(float), None
     classes, codes = np.unique(y, return_inverse=True)
+    twice = [texts for texts in _by_case(classes) if len(texts) > 1] if words else []
+    if twice:
+        _checks.warn(f"{label} of {where} has classes that differ by capitals alone, and takes them as they are: {twice[0]}")
     if classes.dtype.kind == "f" and (classes == np.rint(classes)).all():
         classes = classes.astype(int)
     return codes, tuple(classes.tolist())
+
+
+def _by_case(texts: np.ndarray) -> list[list[str]]:
+    """Return the texts that are the same but for capitals."""
+    found: dict[str, list[str]] = {}
+    for text in texts.tolist():
+        found.setdefault(text.casefold(), []).append(text)
+    return list(found.values())
 
 
 def _unknown(path: Where, label: str, row: int, value: float) -> ValueError:

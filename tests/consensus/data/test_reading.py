@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import warnings
 
 import numpy as np
@@ -322,3 +323,23 @@ def test_the_line_without_a_number_of_64_bits_is_named():
         with pytest.raises(ValueError, match=rf"^line {place + 2} has no number of 64 bits in column 'a'"):
             _columns.numbers(b"\n".join(lines))
     assert _columns.numbers(b"a\n" + b"\n".join(fits))["a"] == [int(one) for one in fits]
+
+
+@pytest.mark.parametrize(("content", "words"), [
+    (gzip.compress(b"a,b\n" + 50 * b"1,2\n"), "NUL characters, and is compressed: its name must end in .gz"),
+    (b"PAR1\0", "and is a Parquet file: its name must end in .parquet"),
+    (b"PK\x03\x04\0", "and is a zip archive, as Excel's files are: give load the data frame that pandas.read_excel returns"),
+    ("a,b\n1,2\n".encode("utf-16-le"), "as UTF-16 has: encoding='utf-16-le' reads that"),
+], ids=["gzip", "Parquet", "zip", "UTF-16"])  # fmt: skip
+def test_other_files_that_are_called_csv_are_named(tmp_path, content, words):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        consensus.datasets.load(path, target="b")
+    if content[:2] == b"a\0":
+        assert consensus.datasets.load(path, target="b", encoding="utf-16-le").y == [2.0]
+
+
+def test_classes_that_differ_by_capitals_alone_are_warned_of(load):
+    with pytest.warns(UserWarning, match=r"column 'y' of .* classes that differ by capitals alone, .*: \['Yes', 'yes'\]"):
+        assert load("x,y\n1,Yes\n2,yes\n3,No\n", target="y").classes == ("No", "Yes", "yes")
