@@ -11,9 +11,13 @@ from tests.helpers.turns import with_slow
 
 ELSEWHERE = ("callbacks",)  # its loggers are not installed here: tests/extensions/test_callback.py runs it with stand-ins
 NEEDS = {
-    "models": ("torch", "jax", "safetensors"), "directions": ("torch",), "gpu": ("torch",), "losses": ("torch",),
-    "privacy": ("cryptography",), "statistics": ("cryptography",),
-}  # fmt: skip
+    "models": ("torch", "jax", "safetensors"),
+    "directions": ("torch",),
+    "gpu": ("torch",),
+    "losses": ("torch",),
+    "privacy": ("cryptography",),
+    "statistics": ("cryptography",),
+}
 PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 EXAMPLES = {
     page.stem: re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)

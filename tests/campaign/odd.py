@@ -78,9 +78,21 @@ def values(parameter):
 PATIENCE = {("rounds", "10**30"), ("exchanges", "10**30"), ("v", "np.array([np.inf, -np.inf])")}
 #: What else a refusal may say of a value that is called, and of a parameter.
 WORDS = {
-    "lambda: 1": {"lambda"}, "lambda *a, **k: None": {"lambda"}, "int": {"int"}, "topologies.metropolis": {"graph"},
-    "consensus.L1": {"L1"}, "consensus.solvers.DGD": {"step_size"}, "consensus.step_sizes.Constant(0.1)": {"round"},
-    "graph": {"adjacency"}, "point": {"step_size"}, "graphs": {"adjacency", "graph"}, "network": {"graph"},
-    "matrices": {"graph"}, "contacts": {"contact"}, "outages": {"outage"}, "key": {"round"}, "consensus.History()": {"History"},
+    "lambda: 1": {"lambda"},
+    "lambda *a, **k: None": {"lambda"},
+    "int": {"int"},
+    "topologies.metropolis": {"graph"},
+    "consensus.L1": {"L1"},
+    "consensus.solvers.DGD": {"step_size"},
+    "consensus.step_sizes.Constant(0.1)": {"round"},
+    "graph": {"adjacency"},
+    "point": {"step_size"},
+    "graphs": {"adjacency", "graph"},
+    "network": {"graph"},
+    "matrices": {"graph"},
+    "contacts": {"contact"},
+    "outages": {"outage"},
+    "key": {"round"},
+    "consensus.History()": {"History"},
     "nx.Graph()": {"graph"},
-}  # fmt: skip
+}

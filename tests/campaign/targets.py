@@ -51,9 +51,12 @@ INNER = {
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models", "consensus.frameworks", "consensus.deep")
 
 ALWAYS_AN_ERROR = (
-    consensus.solvers.Solver.stable_step, consensus.models.DirectFeedback.jvp, consensus.problems.BaseProblem.test_set,
-    consensus.losses.CoxLoss.curvature, consensus.estimators.NetworkPoissonRegressor.predictor,
-)  # fmt: skip
+    consensus.solvers.Solver.stable_step,
+    consensus.models.DirectFeedback.jvp,
+    consensus.problems.BaseProblem.test_set,
+    consensus.losses.CoxLoss.curvature,
+    consensus.estimators.NetworkPoissonRegressor.predictor,
+)
 
 
 class Target(NamedTuple):

@@ -212,9 +212,16 @@ def test_states_and_widths_are_those_of_problems(solver, odd):
 
 V = np.random.default_rng(0).standard_normal((5, 4))
 REGULARIZERS = [
-    consensus.L1(0.1), consensus.L2(0.1), ElasticNet(0.1, 0.2), GroupL1(0.1, [[0, 1], [3]]), Box(-0.5, [0.5, 1.0, np.inf, 2.0]),
-    NonNegative(), L2Ball(0.5), LogSum(0.1, 0.1), SCAD(0.1),
-]  # fmt: skip
+    consensus.L1(0.1),
+    consensus.L2(0.1),
+    ElasticNet(0.1, 0.2),
+    GroupL1(0.1, [[0, 1], [3]]),
+    Box(-0.5, [0.5, 1.0, np.inf, 2.0]),
+    NonNegative(),
+    L2Ball(0.5),
+    LogSum(0.1, 0.1),
+    SCAD(0.1),
+]
 NO_ARRAYS = [None, "x", b"x", 2j, object(), {}, set(), np, int, len, iter([1.0]), sp.eye_array(4)]
 NO_NUMBERS = [[1, [2]], ["a", "b"], [None, 1.0], np.array([1j, 2.0]), np.array(["2020-01-01"], "datetime64[D]")]
 kind = lambda odd: type(odd).__name__  # noqa: E731

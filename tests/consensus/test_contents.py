@@ -237,9 +237,13 @@ def test_functions_of_jax_count_with_their_code():
 
 
 PARTS = (
-    consensus.solvers.DGD, consensus.step_sizes.Diminishing, consensus.MLP, consensus.SquaredLoss, consensus.L2,
+    consensus.solvers.DGD,
+    consensus.step_sizes.Diminishing,
+    consensus.MLP,
+    consensus.SquaredLoss,
+    consensus.L2,
     topologies.Static,
-)  # fmt: skip
+)
 
 
 def test_a_run_is_the_same_when_files_move(tmp_path, monkeypatch):

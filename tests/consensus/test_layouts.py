@@ -174,8 +174,12 @@ case("L2(weight)", lambda weight: consensus.L2(weight).prox(np.ones((2, 3)), 0.3
 case("Box(lower, upper)", lambda a, b: consensus.Box(a, b).prox(np.arange(6.0).reshape(2, 3), 1.0), np.zeros(3), np.arange(3.0))
 case("WeightedElasticNet", lambda a, b: WeightedElasticNet(a, b).value(np.ones((2, 3))), *drawn(2, 3, least=0))
 COMPRESSORS = (
-    compression.TopK(2), compression.RandomK(2), compression.Quantize(4), compression.Half(), compression.NoCompression(),
-)  # fmt: skip
+    compression.TopK(2),
+    compression.RandomK(2),
+    compression.Quantize(4),
+    compression.Half(),
+    compression.NoCompression(),
+)
 for compressor in COMPRESSORS:
     distinct = np.arange(20.0).reshape(AGENTS, 5)[:, [3, 1, 4, 0, 2]]
     case(f"{compressor!r}.pack", lambda x, c=compressor: c.pack(x, np.arange(AGENTS), 0).unpack(), distinct)

@@ -52,8 +52,12 @@ def test_a_run_by_names_is_to_the_bit_that_of_the_graph_in_the_order_of_the_data
     if engine == "processes":
         engine = consensus.engines.Processes(workers=2, strict=True)
     settings = {
-        "rounds": 12, "record_every": 3, "engine": engine, "agent_objectives": True, "start": np.arange(32.0).reshape(8, 4),
-    }  # fmt: skip
+        "rounds": 12,
+        "record_every": 3,
+        "engine": engine,
+        "agent_objectives": True,
+        "start": np.arange(32.0).reshape(8, 4),
+    }
     same(consensus.solve(problem(), GRAPH, solver, **settings), consensus.solve(problem(), HAND, solver, **settings))
 
 

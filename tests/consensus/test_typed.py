@@ -37,10 +37,19 @@ PLAIN = [
     {"dict": [["a", 1]], "array": 0, "tuple": ()},  # names of types are no types
 ]
 ARRAYS = [
-    np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(6, dtype=np.int16).reshape(2, 3)), np.arange(5)[::-2],
-    np.zeros((0, 3)), np.array(2.5, ">f4"), np.array(["a", "\u00e9tage"]), np.array(["2026-01-01", "NaT"], "M8[D]"),
-    np.array([True, False]), np.float64(0.1), np.int32(7), np.bool_(True), np.str_("x"),
-]  # fmt: skip
+    np.arange(6.0).reshape(2, 3),
+    np.asfortranarray(np.arange(6, dtype=np.int16).reshape(2, 3)),
+    np.arange(5)[::-2],
+    np.zeros((0, 3)),
+    np.array(2.5, ">f4"),
+    np.array(["a", "\u00e9tage"]),
+    np.array(["2026-01-01", "NaT"], "M8[D]"),
+    np.array([True, False]),
+    np.float64(0.1),
+    np.int32(7),
+    np.bool_(True),
+    np.str_("x"),
+]
 
 
 def there_and_back(value, records=ranks._RECORDS):

@@ -38,9 +38,12 @@ WITHOUT_ROUNDS = {
     "RASGP": (asynchronous.RASGP(0.001, batch=3), CIRCLE),
 }
 SYSTEMS = (
-    centralized.SynchronousSGD(5, 0.1, 0.9), centralized.MapReduceGradientDescent(0.1), centralized.FedAvg(0.1, 3, batch=3),
-    centralized.SCAFFOLD(0.1, 3, batch=3), centralized.FedAdam(0.1, 3, batch=3),
-)  # fmt: skip
+    centralized.SynchronousSGD(5, 0.1, 0.9),
+    centralized.MapReduceGradientDescent(0.1),
+    centralized.FedAvg(0.1, 3, batch=3),
+    centralized.SCAFFOLD(0.1, 3, batch=3),
+    centralized.FedAdam(0.1, 3, batch=3),
+)
 
 
 def runs(engine="stacked", few=False):

@@ -13,11 +13,41 @@ BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")  # where statement
 
 # Rooms that add to the core, which knows none of them: see CONTRIBUTING.md.
 ADDITIONS = (
-    "aggregative", "asynchronous", "centralised", "centralized", "cli", "compression", "costs", "coupled", "cvxpy_solver",
-    "datasets", "deep", "device", "estimators", "federated", "frameworks", "methods", "model_parallel", "owners", "online",
-    "overview", "peers", "personal", "plotting", "privacy", "robust", "servers", "streaming", "studies", "tables", "testing",
-    "trees", "unlike", "variance_reduced", "worst_cases",
-)  # fmt: skip
+    "aggregative",
+    "asynchronous",
+    "centralised",
+    "centralized",
+    "cli",
+    "compression",
+    "costs",
+    "coupled",
+    "cvxpy_solver",
+    "datasets",
+    "deep",
+    "device",
+    "estimators",
+    "federated",
+    "frameworks",
+    "methods",
+    "model_parallel",
+    "owners",
+    "online",
+    "overview",
+    "peers",
+    "personal",
+    "plotting",
+    "privacy",
+    "robust",
+    "servers",
+    "streaming",
+    "studies",
+    "tables",
+    "testing",
+    "trees",
+    "unlike",
+    "variance_reduced",
+    "worst_cases",
+)
 # Where a function of the core imports an addition, for what is asked of it by name.
 DOORS = {
     ("consensus.communication.block", "consensus.trees.tree"),  # network.tree

@@ -178,9 +178,13 @@ def refused(folder):
             return str(error)
 
     options = [
-        {"tolerance": 1e-3}, {"stop": "objective <= 1.0"}, {"keep": "stationarity"}, {"agent_objectives": True},
-        {"test": own.shards}, {"test": (X, y), "stop": "test_error <= 1e9"},
-    ]  # fmt: skip
+        {"tolerance": 1e-3},
+        {"stop": "objective <= 1.0"},
+        {"keep": "stationarity"},
+        {"agent_objectives": True},
+        {"test": own.shards},
+        {"test": (X, y), "stop": "test_error <= 1e9"},
+    ]
     everyone = engine.ranks.allgather([attempt(**some) for some in options])
     say([list(each) for each in zip(*everyone, strict=True)])
 

@@ -83,16 +83,34 @@ def test_schedules_that_break_the_protocol_are_rejected(name):
 
 MOVING = partial(t.Mobile, radius=1)
 SEEDED = [
-    (t.erdos_renyi, 5, 0.5), (t.barabasi_albert, 5, 2), (t.RandomEdges, GRAPH, 0.5), (t.LinkFailure, RING, 0.5),
-    (t.Matchings, 4), (t.EquiStatic, 4, 2), (t.Mobile, 5, 0.1, 0.1), (t.contraction, RING, 9), (t.estimate_gap, RING),
-]  # fmt: skip
+    (t.erdos_renyi, 5, 0.5),
+    (t.barabasi_albert, 5, 2),
+    (t.RandomEdges, GRAPH, 0.5),
+    (t.LinkFailure, RING, 0.5),
+    (t.Matchings, 4),
+    (t.EquiStatic, 4, 2),
+    (t.Mobile, 5, 0.1, 0.1),
+    (t.contraction, RING, 9),
+    (t.estimate_gap, RING),
+]
 HUGE = 10**30
 TOO_LARGE = {
-    "ring": (HUGE,), "path": (10**400,), "star": (HUGE,), "complete": (10**7,), "grid": (HUGE, 2), "torus": (10**6, 10**6),
-    "hypercube": (HUGE,), "erdos_renyi": (10**8, 0.5), "random_geometric": (HUGE, 0.1), "random_regular": (HUGE, 4),
-    "small_world": (HUGE, 4, 0.1), "barabasi_albert": (HUGE, 2), "Matchings": (HUGE,), "OnePeerExponential": (HUGE,),
+    "ring": (HUGE,),
+    "path": (10**400,),
+    "star": (HUGE,),
+    "complete": (10**7,),
+    "grid": (HUGE, 2),
+    "torus": (10**6, 10**6),
+    "hypercube": (HUGE,),
+    "erdos_renyi": (10**8, 0.5),
+    "random_geometric": (HUGE, 0.1),
+    "random_regular": (HUGE, 4),
+    "small_world": (HUGE, 4, 0.1),
+    "barabasi_albert": (HUGE, 2),
+    "Matchings": (HUGE,),
+    "OnePeerExponential": (HUGE,),
     "Mobile": (HUGE, 0.1, 0.1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)

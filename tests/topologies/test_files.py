@@ -111,8 +111,11 @@ def test_columns_in_another_order_are_an_error_whose_remedy_reads_them(tmp_path,
 
 
 @pytest.mark.parametrize("text", [
-    "0,1,1\n1,0,1\n1,1,0\n", "0 1 0 1\n1 0 1 0\n0 1 0 1\n1 0 1 0\n", "0;2.5;0\n2.5;0;1\n0;1;0\n",
-    ",a,b,c\na,0,1,0\nb,1,0,1\nc,0,1,0\n", "a b c\na 0 1 1\nb 1 0 1\nc 1 1 0\n",
+    "0,1,1\n1,0,1\n1,1,0\n",
+    "0 1 0 1\n1 0 1 0\n0 1 0 1\n1 0 1 0\n",
+    "0;2.5;0\n2.5;0;1\n0;1;0\n",
+    ",a,b,c\na,0,1,0\nb,1,0,1\nc,0,1,0\n",
+    "a b c\na 0 1 1\nb 1 0 1\nc 1 1 0\n",
     "\ta\tb\tc\na\t0\t1\t1\nb\t1\t0\t1\nc\t1\t1\t0\n",
 ])  # fmt: skip
 def test_a_matrix_is_no_list_of_edges_and_the_remedy_reads_it(tmp_path, monkeypatch, text):

@@ -136,8 +136,14 @@ def settings(places, data="data.csv", folder="out"):
 
 
 @pytest.mark.parametrize("outside", [
-    {"data": "{}/outside/data.csv"}, {"data": "../outside/data.csv"}, {"data": "~/data.csv"}, {"data": "link.csv"},
-    {"folder": "{}/outside/out"}, {"folder": "../outside"}, {"folder": "~"}, {"folder": "../files/linked/out"},
+    {"data": "{}/outside/data.csv"},
+    {"data": "../outside/data.csv"},
+    {"data": "~/data.csv"},
+    {"data": "link.csv"},
+    {"folder": "{}/outside/out"},
+    {"folder": "../outside"},
+    {"folder": "~"},
+    {"folder": "../files/linked/out"},
 ])  # fmt: skip
 def test_what_is_outside_is_refused_before_anything_is_read_or_written(places, outside):
     path = settings(places, **{name: text.format(places) for name, text in outside.items()})

@@ -25,9 +25,12 @@ from tests.helpers.refusals import refusals
 from tests.helpers.turns import in_turn
 
 GRAPHS = {
-    "path": topologies.path(7), "star": topologies.star(6), "random": topologies.erdos_renyi(12, 0.3, seed=1),
-    "torus": topologies.torus(4, 5), "one agent": nx.empty_graph(1),
-}  # fmt: skip
+    "path": topologies.path(7),
+    "star": topologies.star(6),
+    "random": topologies.erdos_renyi(12, 0.3, seed=1),
+    "torus": topologies.torus(4, 5),
+    "one agent": nx.empty_graph(1),
+}
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -40,8 +40,14 @@ def test_the_constants_cannot_be_better():
 
 
 @pytest.mark.parametrize(("compressor", "size"), [
-    (TopK(3), 3 * 8 + 2), (TopK(0.1), 8 + 1), (RandomK(3), 3 * 8 + 4), (Quantize(3), 5 + 8), (Half(), 2 * P + 2),
-    (LowRank(1, MATRIX), 8 * (4 + 3)), (LowRank(1, INNER), 8 * (3 + 3 + 3)), (NoCompression(), 8 * P),
+    (TopK(3), 3 * 8 + 2),
+    (TopK(0.1), 8 + 1),
+    (RandomK(3), 3 * 8 + 4),
+    (Quantize(3), 5 + 8),
+    (Half(), 2 * P + 2),
+    (LowRank(1, MATRIX), 8 * (4 + 3)),
+    (LowRank(1, INNER), 8 * (3 + 3 + 3)),
+    (NoCompression(), 8 * P),
 ], ids=repr)  # fmt: skip
 def test_bytes_by_hand(compressor, size):
     packed = compressor.pack(np.random.default_rng(0).standard_normal((2, P)), np.arange(2), 0)

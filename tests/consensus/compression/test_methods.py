@@ -115,9 +115,14 @@ def test_without_loss_a_compressed_method_is_the_method_and_without_momentum_mot
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "solver"), [
-    ("ring of 8", LEAD(Quantize(2))), ("ring of 8", BEER(TOP)), ("ring of 8", BEER(RandomK(5))),
-    ("ring of 8", CGT(Quantize(3))), ("ring of 8", MoTEF(TOP)), ("geometric of 30", LEAD(Quantize(4))),
-    ("geometric of 30", BEER(TopK(6))), ("geometric of 30", CGT(Quantize(5))),
+    ("ring of 8", LEAD(Quantize(2))),
+    ("ring of 8", BEER(TOP)),
+    ("ring of 8", BEER(RandomK(5))),
+    ("ring of 8", CGT(Quantize(3))),
+    ("ring of 8", MoTEF(TOP)),
+    ("geometric of 30", LEAD(Quantize(4))),
+    ("geometric of 30", BEER(TopK(6))),
+    ("geometric of 30", CGT(Quantize(5))),
     ("geometric of 30", MoTEF(Quantize(5, "nearest"))),
 ], ids=repr)  # fmt: skip
 def test_they_reach_the_optimum_with_their_own_settings(network, solver):

@@ -127,10 +127,16 @@ def test_limits_and_signed_zeros(dtype):
     x = np.array([-np.inf, -0.0, 0.0, np.inf], dtype)
     half, log2 = 0.5, np.log(dtype(2))
     wanted = {
-        "tanh": [-1, -0.0, 0, 1], "sigmoid": [0, half, half, 1], "softplus": [0, log2, log2, np.inf], "exp": [0, 1, 1, 0],
-        "value, no": [0, log2, log2, np.inf], "value, yes": [np.inf, log2, log2, 0], "slope, no": [0, half, half, 1],
-        "slope, yes": [-1, -half, -half, 0], "curvature": [0, 0.25, 0.25, 0],
-    }  # fmt: skip
+        "tanh": [-1, -0.0, 0, 1],
+        "sigmoid": [0, half, half, 1],
+        "softplus": [0, log2, log2, np.inf],
+        "exp": [0, 1, 1, 0],
+        "value, no": [0, log2, log2, np.inf],
+        "value, yes": [np.inf, log2, log2, 0],
+        "slope, no": [0, half, half, 1],
+        "slope, yes": [-1, -half, -half, 0],
+        "curvature": [0, 0.25, 0.25, 0],
+    }
     for name, values in wanted.items():
         with np.errstate(all="raise", under="ignore"):
             found = EXACT[name][0](x)

@@ -19,8 +19,12 @@ from tests.helpers.turns import in_turn
 @pytest.mark.parametrize(("regularizer", "curvature"), in_turn([None, L2(0.2)], ["local", "network"]), ids=str)
 @pytest.mark.parametrize("sizes", [[1, 12, 5], [7], [3, 40, 9, 2]], ids=str)
 @pytest.mark.parametrize("model", [
-    consensus.Linear(3), consensus.Linear(30), consensus.Linear(5, outputs=3, bias=False), consensus.MLP([3, 4, 1]),
-    consensus.MLP([3, 20, 2]), consensus.MLP([3, 6, 5, 2], activation="softplus"),
+    consensus.Linear(3),
+    consensus.Linear(30),
+    consensus.Linear(5, outputs=3, bias=False),
+    consensus.MLP([3, 4, 1]),
+    consensus.MLP([3, 20, 2]),
+    consensus.MLP([3, 6, 5, 2], activation="softplus"),
 ], ids=str)  # fmt: skip
 def test_the_three_ways_solve_the_explicit_system(model, sizes, regularizer, curvature):
     p, surrogate = local_problem("squared", regularizer, model, sizes), PartialLinearization(TAU, curvature)
@@ -94,11 +98,20 @@ class Shrinkage:
 
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize(("loss", "regularizer", "linear", "count"), [
-    ("squared", L2(0.2), "primal", 1), ("squared", L2(0.2), "dual", 1), ("squared", L2(0.2), "iterative", 1),
-    ("logistic", L2(0.2), "auto", 1), ("logistic", L2(0.2), "dual", 1), ("logistic", L2(0.2), "iterative", 1),
-    ("classes", L1(0.01), "auto", 1), ("squared", L1(0.01), "auto", 1), ("huber", Box(-0.3, 0.4), "auto", 1),
-    ("squared", L2Ball(3.0), "auto", 1), ("logistic", Shrinkage(), "auto", 1), ("squared", L2(0.2), "auto", 3),
-    ("squared", L1(0.01), "auto", 3), ("classes", L2(0.2), "auto", 3),
+    ("squared", L2(0.2), "primal", 1),
+    ("squared", L2(0.2), "dual", 1),
+    ("squared", L2(0.2), "iterative", 1),
+    ("logistic", L2(0.2), "auto", 1),
+    ("logistic", L2(0.2), "dual", 1),
+    ("logistic", L2(0.2), "iterative", 1),
+    ("classes", L1(0.01), "auto", 1),
+    ("squared", L1(0.01), "auto", 1),
+    ("huber", Box(-0.3, 0.4), "auto", 1),
+    ("squared", L2Ball(3.0), "auto", 1),
+    ("logistic", Shrinkage(), "auto", 1),
+    ("squared", L2(0.2), "auto", 3),
+    ("squared", L1(0.01), "auto", 3),
+    ("classes", L2(0.2), "auto", 3),
 ])  # fmt: skip
 def test_an_agent_gets_the_same_bits_alone_and_on_any_number_of_threads(loss, regularizer, linear, count, large):
     outputs = 3 if loss == "classes" else 1

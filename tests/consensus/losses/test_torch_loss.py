@@ -93,8 +93,11 @@ def test_modules_and_processes_agree_but_for_rounding():
 
 
 @pytest.mark.parametrize(("solver", "who"), [
-    (AdaptiveNEXT(), "AdaptiveNEXT"), (NEXT(PartialLinearization(1.0), 0.5), "PartialLinearization"),
-    (NewtonTracking(), "NewtonTracking"), (NetworkGIANT(0.1), "NetworkGIANT"), (TreeNewton(), "TreeNewton"),
+    (AdaptiveNEXT(), "AdaptiveNEXT"),
+    (NEXT(PartialLinearization(1.0), 0.5), "PartialLinearization"),
+    (NewtonTracking(), "NewtonTracking"),
+    (NetworkGIANT(0.1), "NetworkGIANT"),
+    (TreeNewton(), "TreeNewton"),
     (DADMM(1.0), "PartialLinearization"),
 ], ids=lambda value: value if isinstance(value, str) else None)  # fmt: skip
 def test_solvers_that_need_a_convex_loss_say_so_before_any_work(solver, who):

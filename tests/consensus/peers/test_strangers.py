@@ -75,10 +75,17 @@ def test_malformed_frames(link):
 
 
 @pytest.mark.parametrize(("changed", "why"), [
-    ({"run": b"another"}, "another run"), ({"sender": "vienna"}, "another run or sender"), ({"epoch": 1}, "another run"),
-    ({"kind": 7}, "unknown kind"), ({"dtype": "|O8"}, "unknown kind"), ({"shape": [1] * 9}, "unknown kind"),
-    ({"shape": [2]}, "no part of the 16"), ({"shape": [1 << 29]}, "no part of the 4294967296"),
-    ({"shape": [1 << 62, 1 << 62]}, "no part of"), ({"part": 1}, "no part"), ({"sha256": b"0" * 32}, "wrong SHA-256"),
+    ({"run": b"another"}, "another run"),
+    ({"sender": "vienna"}, "another run or sender"),
+    ({"epoch": 1}, "another run"),
+    ({"kind": 7}, "unknown kind"),
+    ({"dtype": "|O8"}, "unknown kind"),
+    ({"shape": [1] * 9}, "unknown kind"),
+    ({"shape": [2]}, "no part of the 16"),
+    ({"shape": [1 << 29]}, "no part of the 4294967296"),
+    ({"shape": [1 << 62, 1 << 62]}, "no part of"),
+    ({"part": 1}, "no part"),
+    ({"sha256": b"0" * 32}, "wrong SHA-256"),
 ])  # fmt: skip
 def test_messages_refused(link, changed, why):
     with pytest.raises(Refused, match=why):

@@ -170,8 +170,13 @@ def test_trackers_have_the_sum_of_the_gradients_at_every_round(solver):
 
 
 ZEROS = [
-    DADMM(0.5), solvers.DLM(0.1), solvers.DiNNO(0.05), solvers.LTADMM(0.05), solvers.NewtonTracking(0.5, 1.0), PGEXTRA(0.05),
-]  # fmt: skip
+    DADMM(0.5),
+    solvers.DLM(0.1),
+    solvers.DiNNO(0.05),
+    solvers.LTADMM(0.05),
+    solvers.NewtonTracking(0.5, 1.0),
+    PGEXTRA(0.05),
+]
 ZEROS += [solvers.EXTRA(0.05), solvers.WangElia(0.05), KGT(0.01), LED(0.01), solvers.ProxSkip(0.05, 0.3, seed=4), DATOS()]
 
 

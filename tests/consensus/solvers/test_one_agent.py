@@ -22,10 +22,14 @@ def problem(agents):
 
 SAFE = "NewtonTracking OPAPC EXTRA NIDS DADMM DLM AdaptiveNEXT ExactDiffusion LED AccGT"
 ONES = [
-    *(getattr(solvers, name)() for name in SAFE.split()), solvers.ChocoSGD(TopK(1), 0.1), solvers.CGT(Quantize(4)),
-    solvers.LEAD(Quantize(4)), solvers.BEER(TopK(2)), solvers.MoTEF(TopK(1)),
+    *(getattr(solvers, name)() for name in SAFE.split()),
+    solvers.ChocoSGD(TopK(1), 0.1),
+    solvers.CGT(Quantize(4)),
+    solvers.LEAD(Quantize(4)),
+    solvers.BEER(TopK(2)),
+    solvers.MoTEF(TopK(1)),
     solvers.Compressed(solvers.GradientTracking(0.1), Quantize(4)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("solver", ONES, ids=lambda solver: type(solver).__name__)

@@ -21,9 +21,13 @@ from tests.helpers.every_solver import SOLVERS
 
 FULL = FullLinearization(1.0)
 REQUIRED = {
-    "surrogate": FULL, "compressor": compression.Quantize(4), "solver": GradientTracking(0.1, order="cta"), "exchanges": 2,
-    "own": ("1",), "step_size": 0.25,
-}  # fmt: skip
+    "surrogate": FULL,
+    "compressor": compression.Quantize(4),
+    "solver": GradientTracking(0.1, order="cta"),
+    "exchanges": 2,
+    "own": ("1",),
+    "step_size": 0.25,
+}
 #: Settings as users give them, and as they are kept.
 GIVEN = {
     "step_size": [(1, 1.0), (np.float64(0.5), 0.5), (Diminishing(0.5, 0.01), Diminishing(0.5, 0.01))],

@@ -153,9 +153,12 @@ def test_one_peer_exponential_matrices_follow_the_definition(agents):
 
 
 MOBILE = [
-    topologies.Mobile(30, 0.25, 0.05, seed=2), topologies.Mobile(12, 0.1, 0.7, seed=5), topologies.Mobile(5, 2.0, 3.5),
-    topologies.Mobile(2, 0.5, 0.1), topologies.Mobile(1, 0.5, 0.1),
-]  # fmt: skip
+    topologies.Mobile(30, 0.25, 0.05, seed=2),
+    topologies.Mobile(12, 0.1, 0.7, seed=5),
+    topologies.Mobile(5, 2.0, 3.5),
+    topologies.Mobile(2, 0.5, 0.1),
+    topologies.Mobile(1, 0.5, 0.1),
+]
 
 
 @pytest.mark.parametrize("network", MOBILE, ids=repr)

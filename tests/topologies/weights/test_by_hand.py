@@ -252,10 +252,15 @@ def test_weights_over_many_orders_of_magnitude():
 # Laws of every weights function on graphs of every generator, and on random directed graphs.
 
 SYMMETRIC = {
-    "metropolis": metropolis, "max_degree": max_degree, "laplacian": laplacian,
-    "small epsilon": partial(laplacian, epsilon=0.01), "lazy": lazy(metropolis), "sinkhorn": sinkhorn, "fastest": fastest,
+    "metropolis": metropolis,
+    "max_degree": max_degree,
+    "laplacian": laplacian,
+    "small epsilon": partial(laplacian, epsilon=0.01),
+    "lazy": lazy(metropolis),
+    "sinkhorn": sinkhorn,
+    "fastest": fastest,
     "fastest with a diagonal": partial(fastest, diagonal=0.125),
-}  # fmt: skip
+}
 DIRECTED = {"push": push, "pull": pull}
 # Fixed examples; programs to solve, so not very many of them.
 fixed = settings(derandomize=True, deadline=None, database=None, max_examples=30)
