@@ -50,7 +50,7 @@ def joined(problem: BaseProblem, network: ScheduleLike, log: bool = True) -> Joi
 
     Equal names are matched. Where one side alone has names, agents are joined by position, and the log says so.
     """
-    ours, theirs = problem.labels, getattr(network, "labels", None)
+    ours, theirs = problem.labels, _names.of_run(None, network)
     order = _names.match(ours, theirs, network.agents)
     if order is not None:
         if order == tuple(range(network.agents)):

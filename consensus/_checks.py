@@ -219,7 +219,7 @@ def needs(who: str, value: object, *attributes: str) -> None:
 class Completed:
     """A user's object, whose class is not derived from a base class of the package: members that it lacks are the base's."""
 
-    def __init__(self, own: object, base: type) -> None:
+    def __init__(self, own: Any, base: type) -> None:  # noqa: ANN401  # any object
         self._own, self._base = own, base
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # any member

@@ -12,6 +12,7 @@ from consensus import _checks
 from consensus.errors import LocalSolveError
 from consensus.local.base import LocalSolution
 from consensus.local.operators import jacobian
+from consensus.models.linearization import LinearizationDefaults
 from consensus.problems import BaseProblem
 from consensus.regularizers import Regularizer
 from consensus.surrogates import Surrogate
@@ -107,7 +108,7 @@ class CVXPYSolver:
         needed: list[tuple[object, str]] = [(r, "expression"), (r, "constraints")]
         needed += [] if isinstance(inner, FullLinearization) else [(problem.model, "jacobian")]
         for part, name in needed:
-            if not hasattr(part, name):
+            if not getattr(part, name, None):
                 raise TypeError(f"CVXPYSolver needs {type(part).__name__}.{name}, which is missing: use Exact()")
         w = cp.Variable(problem.parameters)
         if not r.expression(w).is_convex():
@@ -209,7 +210,7 @@ class CVXPYSolver:
             f, J = linearised
             size = J.size * w.size
             outputs, linearization = model.problem.linearize(model.w, slice(agent, agent + 1))
-            J.value = jacobian(linearization, np.arange(problem.parameters)[block])[0]
+            J.value = jacobian(_checks.completed(linearization, LinearizationDefaults), np.arange(problem.parameters)[block])[0]
             f.value = outputs.ravel() - J.value @ model.w[agent, block]
             weights = model.scale * model.problem.weights[agent]
             slopes = model.problem.loss.gradient(outputs[0], model.problem.shards.targets[agent]) * weights[:, None]

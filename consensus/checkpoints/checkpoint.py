@@ -17,7 +17,7 @@ from consensus.checkpoints.parts import Part
 from consensus.communication.states import joined
 from consensus.history import History
 from consensus.problems import BaseProblem
-from topologies.schedules import ScheduleLike
+from topologies.schedules.protocols import ScheduleLike, patterns
 
 FORMAT = 7
 _ROUNDS = 8  # whose mixing matrices, the first, stand for the schedule
@@ -143,8 +143,7 @@ def fingerprint(
         return settings | digests
     settings["network"] = known_by(schedule)
     matrices = [schedule.weights(key) for key in dict.fromkeys(schedule.key(round) for round in range(_ROUNDS))]
-    if hasattr(schedule, "union") and not getattr(schedule, "meets_all", False):
-        matrices.append(schedule.union())
+    matrices += patterns(schedule)
     return settings | digests | {"mixing matrices": digest(*matrices)}
 
 

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from consensus.device.rows import DeviceRows
 from consensus.frameworks.torch_calls import loaded
-from consensus.models.linearization import parts
+from consensus.models.linearization import LinearizationDefaults, parts
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_FORMED = ("jacobian", "gram", "design", "gradient_of")  # of the host's model; here all is by products
 
 
 class DeviceModel:
     """The model of a :class:`consensus.device.problem.DeviceProblem`, for points and samples of its device."""
 
+    jacobian = gram = design = None  # of the host's model; here all is by products
+
     def __init__(self, problem: Any) -> None:  # noqa: ANN401  # a DeviceProblem
         self._there, self._model = problem, problem._problem.model
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        if name.startswith("__") or name in _FORMED:
+        if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._model, name)
 
@@ -38,7 +38,7 @@ class DeviceModel:
         return self.predict(w, x), DeviceLinearization(self._there, w.tensor, x.tensor)
 
 
-class DeviceLinearization:
+class DeviceLinearization(LinearizationDefaults):
     """Products with the Jacobian at w, by a tape of some samples at a time, which is not kept.
 
     They take one (co)tangent of each agent or several, as :class:`consensus.models.Linearization` has them.
@@ -50,7 +50,7 @@ class DeviceLinearization:
         self._problem, self._w, self._x = problem, w, x
         self.shape = tuple(w.shape)
 
-    def vjp(self, u: DeviceRows, out: DeviceRows | None = None) -> DeviceRows:
+    def vjp(self, u: DeviceRows, out: DeviceRows | None = None) -> DeviceRows:  # type: ignore[override]
         """Return J' u, (agents, P) or (agents, count, P)."""
         torch, each = loaded(), u.tensor if u.ndim == 4 else u.tensor[:, None]
         total = self._w.new_zeros(*each.shape[:2], self._w.shape[1])
@@ -65,7 +65,7 @@ class DeviceLinearization:
             out[...] = found
         return found
 
-    def jvp(self, v: DeviceRows) -> DeviceRows:
+    def jvp(self, v: DeviceRows) -> DeviceRows:  # type: ignore[override]
         """Return J v, (agents, samples, outputs) or (agents, count, samples, outputs): J' u is linear in u, of slope J."""
         torch, each = loaded(), v.tensor if v.ndim == 3 else v.tensor[:, None]
         found = []

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from consensus import _checks
 from consensus._arrays.parallel import CHUNK_BYTES
 from consensus.frameworks.trial import Generators, tried
-from consensus.models.linearization import DEVICE_BYTES, Linearized
+from consensus.models.linearization import DEVICE_BYTES, LinearizationDefaults, Linearized, fitting
 
 AGENTS_AWAY = 64  # that share a call on another device, where launching one takes longer than small products
 _OWN = "_known", "_here", "_shared", "_plain", "_seconds", "_numbers_kept"  # what a process finds out by itself
@@ -109,9 +109,12 @@ class Framework(Linearized):
         return model
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in ("features", "outputs", "output_shape", "widths"):
+        if name == "outputs":
             raise AttributeError(f"{name} of {self} are known for samples of a known shape: model.for_samples(shape)")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def samples_at_once(self, dtype: DTypeLike) -> int:
+        return fitting(2 * sum((self.widths or (0, 1))[1:]), dtype, self.device)
 
     def _predicted(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         model, w, x = self._check(w, x)
@@ -227,7 +230,7 @@ class Framework(Linearized):
         self._known = {}
 
 
-class FrameworkLinearization:
+class FrameworkLinearization(LinearizationDefaults):
     """Products with the Jacobian J of a :class:`Framework` at fixed parameters and features, part by part."""
 
     def __init__(self, model: Framework, w: np.ndarray, x: np.ndarray, parts: list[tuple[slice, Derivatives]]) -> None:

@@ -176,7 +176,7 @@ class _Hessian:
         self.sub, self.root, self.tau = sub, root, sub.tau
         _, samples, outputs = sub.outputs.shape
         self.n, self.parameters = samples * outputs, sub.w.shape[1]
-        formed = hasattr(sub.operator, "jacobian") and self.n * self.parameters <= _FORMED
+        formed = sub.operator.jacobian and self.n * self.parameters <= _FORMED
         self.R = rooted_rows(root, jacobian(sub.operator))[0] if formed else None
         self.norm = float(sub.bound[0])
         if self.R is not None and min(self.R.shape) <= _DENSE:
@@ -196,7 +196,7 @@ class _Hessian:
     def direction(self, z: np.ndarray, G: np.ndarray) -> np.ndarray:
         """Solve ``(I - M + M H / c) delta = -G`` for delta."""
         r, c = self.sub.regularizer, self.norm
-        if hasattr(r, "prox_slope"):
+        if r.prox_slope:
             return self._free(r.prox_slope(z[None], 1 / c)[0], G)
         if self.R is not None and self.parameters <= _DENSE:
             M = r.prox_jvp(z[None], 1 / c, np.eye(self.parameters)[None])[0]

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from consensus.errors import UnfinishedWarning
 from consensus.local.base import LocalSolution
 from consensus.local.envelope import accelerated, solve_by_envelope
 from consensus.local.newton import SubproblemBlock, has_prox_jvp
-from consensus.local.operators import Dense, Operator, chosen
+from consensus.local.operators import Dense, chosen
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
 from consensus.local.systems import SYSTEMS, Primal, System, estimates, forms_jacobian, systems
@@ -306,7 +306,7 @@ class Exact:
         if model is None or isinstance(inner, FullLinearization):
             return
         needed = "jacobian" if split else {"primal": "jacobian", "dual": "gram"}.get(self.linear)
-        if needed and not hasattr(model, needed):
+        if needed and not getattr(model, needed):
             who, instead = (surrogate, "the surrogate unsplit") if split else (f"Exact(linear={self.linear!r})", "'auto'")
             raise TypeError(f"{who} needs {type(model).__name__}.{needed}, which is missing: use {instead}")
 
@@ -382,7 +382,7 @@ class Exact:
         self,
         part: SubproblemBlock,
         rows: slice,
-        linearized: tuple[np.ndarray, Operator],
+        linearized: tuple[np.ndarray, Any],
         method: str,
         warm: np.ndarray | None,
         tolerance: float,

@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from consensus import _checks
 from consensus.local.envelope import accelerated
-from consensus.local.operators import Dense, Operator, chosen, jacobian, norms
+from consensus.local.operators import Dense, chosen, jacobian, norms
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
 from consensus.local.systems import System
-from consensus.models.linearization import linearize
+from consensus.models.linearization import LinearizationDefaults, linearize
 from consensus.regularizers.base import Regularizer
 from consensus.surrogates.linearizations import LinearizedModel
 
@@ -207,7 +208,7 @@ class SubproblemBlock(NamedTuple):
     total: np.ndarray
 
     def subproblem(
-        self, rows: slice | np.ndarray, linearized: tuple[np.ndarray, Operator] | None = None, dtype: DTypeLike | None = None
+        self, rows: slice | np.ndarray, linearized: tuple[np.ndarray, Any] | None = None, dtype: DTypeLike | None = None
     ) -> Subproblem:
         """Make the subproblems of the agents ``rows``, a slice or indices, by a linearization or a new one."""
         model, problem = self.model, self.model.problem
@@ -219,7 +220,7 @@ class SubproblemBlock(NamedTuple):
         if linearized is None:
             features = problem.shards.features[rows]
             linearized = linearize(problem.model, of(model.w[rows]), features if features.dtype.kind == "i" else of(features))
-        outputs, operator = linearized
+        outputs, operator = linearized[0], _checks.completed(linearized[1], LinearizationDefaults)
         if self.dense:
             columns = None if self.block == slice(None) else np.arange(problem.parameters)[self.block]
             operator = Dense(jacobian(operator, columns), outputs.shape[2])
@@ -260,13 +261,13 @@ class SubproblemBlock(NamedTuple):
         """Return whether systems of a kind are kept with the problem: those of linear models never change."""
         problem = self.model.problem
         n, columns = problem.weights.shape[1] * problem.model.outputs, self.total[:, self.block].shape[1]
-        fixed = getattr(problem.model, "jacobian_is_constant", False)
+        fixed = problem.model.jacobian_is_constant
         return fixed and problem.agents * kind.numbers(n, columns) <= _KEPT_NUMBERS
 
     def system(self, sub: Subproblem, rows: slice | np.ndarray, kind: type[System]) -> System:
         """Make the linear system for the Jacobian, or return the kept one."""
         problem, once = self.model.problem, sub.loss.quadratic
-        constant = once and getattr(problem.model, "jacobian_is_constant", False)
+        constant = once and problem.model.jacobian_is_constant
         if not self.keeps(kind):
             return kind(sub.operator, once, constant)
         which = (rows.start, rows.stop) if isinstance(rows, slice) else tuple(rows.tolist())

@@ -3,31 +3,21 @@
 A model's linearization is an operator, :class:`Dense` is another.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from consensus.kernels import blas as _blas
+from consensus.models.linearization import LinearizationDefaults
 
-
-class Operator(Protocol):
-    """Products with J.
-
-    Optional methods are those of :class:`consensus.models.Linearization`, and ``upper_gram(scale=None)``: J J', scaled if
-    ``scale`` (agents, samples, outputs) is given, of which the upper triangles count.
-    """
-
-    def jvp(self, v: np.ndarray) -> np.ndarray:
-        """Return J v (agents, samples, outputs) for v (agents, P)."""
-
-    def vjp(self, u: np.ndarray) -> np.ndarray:
-        """Return J' u (agents, P) for u (agents, samples, outputs)."""
+#: Products with J; optional methods, None where missing, are those of :class:`consensus.models.Linearization`, and
+#: ``upper_gram(scale=None)``: J J', scaled if ``scale`` (agents, samples, outputs) is given, with the upper triangles right.
+Operator: TypeAlias = LinearizationDefaults
 
 
 @dataclass(frozen=True, eq=False)
-class Dense:
+class Dense(LinearizationDefaults):
     """An explicit Jacobian: ``matrix`` (agents, samples * outputs, columns)."""
 
     matrix: np.ndarray
@@ -37,8 +27,8 @@ class Dense:
         agents, rows, _ = self.matrix.shape
         return np.asarray(self.matrix @ v[:, :, None]).reshape(agents, rows // self.outputs, self.outputs)
 
-    def vjp(self, u: np.ndarray) -> np.ndarray:
-        return np.asarray((u.reshape(len(u), 1, -1) @ self.matrix)[:, 0])
+    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return np.matmul(u.reshape(len(u), 1, -1), self.matrix, out=None if out is None else out[:, None])[:, 0]
 
     def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
         return self.matrix.copy() if columns is None else self.matrix[:, :, columns]
@@ -52,18 +42,11 @@ class Dense:
         return np.asarray((weights.reshape(len(weights), 1, -1) @ np.square(self.matrix))[:, 0])
 
 
-def method(thing: object, *names: str) -> Callable[..., np.ndarray]:
-    """Return the first of some optional methods of an operator or regularizer that it has."""
-    for name in names:
-        if hasattr(thing, name):
-            found: Callable[..., np.ndarray] = getattr(thing, name)
-            return found
-    raise TypeError(f"{thing} must have {' or '.join(names)}")
-
-
 def jacobian(operator: Operator, columns: np.ndarray | None = None) -> np.ndarray:
     """Return J (agents, samples * outputs, P), or its columns in a sorted array of integers."""
-    return method(operator, "jacobian")(columns)
+    if not operator.jacobian:
+        raise TypeError(f"{operator} must have jacobian")
+    return cast(np.ndarray, operator.jacobian(columns))
 
 
 def times_root(root: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -88,9 +71,11 @@ def rooted_rows(root: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 def upper_gram(operator: Operator, root: np.ndarray | None = None) -> np.ndarray:
     """Return J J' (agents, n, n), or L' J J' L; the upper triangles count."""
-    if hasattr(operator, "upper_gram") and (root is None or root.ndim == 3):
+    if operator.upper_gram and (root is None or root.ndim == 3):
         return np.asarray(operator.upper_gram(root))
-    gram = method(operator, "upper_gram", "gram")()
+    if not (own := operator.upper_gram or operator.gram):
+        raise TypeError(f"{operator} must have upper_gram or gram")
+    gram: np.ndarray = own()
     return gram if root is None else rooted_gram(root, gram, gram)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from consensus.kernels import blas as _blas
-from consensus.local.operators import jacobian, method, rooted_rows, times_root, times_root_transposed
+from consensus.local.operators import jacobian, rooted_rows, times_root, times_root_transposed
 from consensus.local.subproblem import Subproblem
 from consensus.local.systems import LARGEST, PASS, Factors, batched, conjugate_gradients
 
@@ -28,9 +28,9 @@ class Systems:
         self.sub, self.root, self.forward, self.backward = sub, root, forward, backward
         _, samples, outputs = sub.outputs.shape
         self.n, self.parameters = samples * outputs, sub.w.shape[1]
-        self.formed = hasattr(sub.operator, "jacobian")
+        self.formed = sub.operator.jacobian is not None
         self.r = sub.regularizer  # with prox_jvp, and maybe prox_slope
-        self.diagonal = hasattr(self.r, "prox_slope")
+        self.diagonal = self.r.prox_slope is not None
         self.product = 5 * samples * self.parameters + 100 * self.n + 250 * self.parameters + _CALLS
         self._rows: np.ndarray | None = None
         self._gram: np.ndarray | None = None
@@ -44,7 +44,7 @@ class Systems:
 
     def slopes(self, z: np.ndarray) -> np.ndarray:
         """Return the diagonal (agents, P) of M, where it is diagonal."""
-        return method(self.r, "prox_slope")(z, 1 / self.sub.tau)
+        return np.asarray(self.r.prox_slope(z, 1 / self.sub.tau))
 
     def costs(self, z: np.ndarray) -> dict[str, float]:
         """Estimate the costs of the available ways, in multiply-adds."""

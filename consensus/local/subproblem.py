@@ -51,7 +51,7 @@ class Subproblem(NamedTuple):
         Without the operator's ``diagonal`` it is found by a few steps of power iteration; by fewer where r is quadratic, for
         then its order of magnitude is all that is asked for.
         """
-        if hasattr(self.operator, "diagonal"):
+        if self.operator.diagonal:
             shape = (*self.weights.shape, self.outputs.shape[2])
             trace: np.ndarray = self.operator.diagonal(np.broadcast_to(self.weights[:, :, None], shape)).sum(axis=1)
         else:

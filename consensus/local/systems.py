@@ -94,7 +94,7 @@ def batched(n: int, parameters: int) -> bool:
 def forms_jacobian(problem: Linearizable) -> bool:
     """Return whether local solves take J itself: else every product would begin with a pass through the model."""
     model, samples = problem.model, problem.shards.features.shape[1]
-    return not hasattr(model, "linearize") and samples * model.outputs * problem.parameters < _FORMED
+    return model.linearize is None and samples * model.outputs * problem.parameters < _FORMED
 
 
 @singledispatch  # on a device there are no chunks
@@ -107,7 +107,7 @@ def estimates(problem: Linearizable, regularizer: Regularizer, columns: int, den
     model, loss = problem.model, problem.loss
     samples, *features = problem.shards.features.shape[1:]
     n, P = samples * model.outputs, columns
-    widths = getattr(model, "widths", (math.prod(features), model.outputs))
+    widths = model.widths or (math.prod(features), model.outputs)
     systems = 1 if loss.quadratic else 6  # Newton's method solves several, the first ones roughly
     cholesky = 1.35 / 3  # n^3/3 at three quarters of the product's speed
     iterations = _ITERATIONS * (1 + model.outputs / 12)  # more outputs, more large eigenvalues
@@ -118,10 +118,10 @@ def estimates(problem: Linearizable, regularizer: Regularizer, columns: int, den
         few = min(n, P)
         alone = 0 if batched(n, P) else CHUNK_BYTES  # numbers enough for a chunk of one agent
         return {"iterative": Estimate(10 * systems * (product + n * P * few), max(2 * n * P, alone))}
-    if (dense or hasattr(model, "jacobian")) and max(P * P, n * P) < LARGEST:
+    if (dense or model.jacobian) and max(P * P, n * P) < LARGEST:
         operations = systems * (n * P * P + cholesky * P**3 + PASS * (2 * n * P + 2 * P * P))
         costs["primal"] = Estimate(operations, 2 * n * P + 2 * P * P, _TOGETHER)
-    if (dense or hasattr(model, "gram")) and n * n < LARGEST:
+    if (dense or model.gram) and n * n < LARGEST:
         form = n * n * P if dense else samples**2 * sum(widths[:-1]) + n**2 * sum(widths[1:-1])
         operations = form + 2 * PASS * len(widths) * n**2 + systems * (cholesky * n**3 + 3 * PASS * n**2)
         costs["dual"] = Estimate(operations, 4 * n * n + formed, _TOGETHER)
@@ -325,7 +325,7 @@ class Iterative:
     def set(self, root: np.ndarray, k: float) -> None:
         self.root, self.k = root, k
         curvature = np.square(root) if root.ndim == 3 else np.square(root).sum(axis=3)  # the diagonal of L L'
-        diagonal = self.operator.diagonal(curvature) if hasattr(self.operator, "diagonal") else 0  # a user's may have none
+        diagonal = self.operator.diagonal(curvature) if self.operator.diagonal else 0  # a user's may have none
         self.diagonal = k + diagonal
         self.ready = True
 

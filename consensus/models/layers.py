@@ -13,10 +13,10 @@ from consensus import _checks, kernels
 from consensus.kernels import blas as _blas
 from consensus.models.activations import Activation
 from consensus.models.layout import NamedArray
-from consensus.models.linearization import JacobianProducts, Linearized
+from consensus.models.linearization import LinearizationDefaults, Linearized
 
 
-class LayeredProducts:
+class LayeredProducts(LinearizationDefaults):
     """Products with the Jacobian J of a layered model at fixed parameters and features."""
 
     several = True  # vjp and jvp take several (co)tangents of an agent at once
@@ -254,7 +254,7 @@ class Layered(Linearized):
     """
 
     features: Any  #: number of features of a sample, or its shape
-    _linearization: Callable[..., JacobianProducts] = LayeredLinearization
+    _linearization: Callable[..., LinearizationDefaults] = LayeredLinearization
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class Layered(Linearized):
     def _predicted(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         return self._passed(*self._check(w, x))
 
-    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, JacobianProducts]:
+    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, LinearizationDefaults]:
         w, x = self._check(w, x)
         layers: list[tuple[Any, ...]] = []
         outputs = self._passed(w, x, layers.append)

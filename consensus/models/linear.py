@@ -1,7 +1,7 @@
 """Linear models."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,7 +45,7 @@ class Linear(Layered):
            [6.5]])
     """
 
-    jacobian_is_constant: ClassVar[bool] = True  # so that local solvers keep its factors
+    jacobian_is_constant = True  # so that local solvers keep its factors
 
     def __init__(self, features: int, outputs: int = 1, bias: bool = True) -> None:
         widths = (_checks.count("features", features), _checks.count("outputs", outputs))
@@ -128,17 +128,10 @@ class Linear(Layered):
         return SparseLinear(self.features, self.outputs, self.bias)
 
 
-class _Absent:
-    """A method that a class inherits, but has not."""
-
-    def __get__(self, thing: object, kind: type) -> Any:  # noqa: ANN401
-        raise AttributeError(f"{kind.__name__} has no such method: its result would be as large as dense features")
-
-
 class SparseLinearization(LayeredLinearization):
     """Products with the Jacobian of a linear model of sparse features."""
 
-    jacobian = gram = upper_gram = _Absent()
+    jacobian = gram = upper_gram = cast(Any, None)  # as large as dense features
 
     def diagonal(self, weights: np.ndarray) -> np.ndarray:
         """Return the diagonal of J' diag(weights) J, shape (agents, P), for weights (agents, samples, outputs)."""
@@ -155,7 +148,7 @@ class SparseLinear(Linear):
     """The model of :meth:`Linear.for_sparse`."""
 
     _linearization = SparseLinearization
-    jacobian = gram = _Absent()
+    jacobian = gram = cast(Any, None)
 
     @property
     def plain(self) -> Linear:

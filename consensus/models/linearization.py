@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 
 PASS_BYTES = 32 << 20  # of a pass there and back, on each core: with less, small matrices take longer
 DEVICE_BYTES = 256 << 20  # on other devices, which need many samples to be busy
-
-
-def samples_at_once(model: object, dtype: DTypeLike) -> int:
-    """Return how many samples of an agent a pass takes: by the model's own method, or by its ``widths``.
-
-    The number depends on the model alone, so that all engines add up the same parts.
-    """
-    own = getattr(model, "samples_at_once", None)
-    return int(own(dtype)) if own else fitting(2 * sum(getattr(model, "widths", (0, getattr(model, "outputs", 1)))[1:]), dtype)
 
 
 def fitting(numbers: int, dtype: DTypeLike, device: str = "cpu") -> int:
@@ -105,12 +96,53 @@ class Linearization(Protocol):
         """
 
 
-def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, Linearization]:
+if TYPE_CHECKING:
+    _Model: TypeAlias = Model
+    _Linearization: TypeAlias = Linearization
+else:
+    _Model = _Linearization = object  # protocols would slow down each isinstance
+
+
+class ModelDefaults(_Model):
+    """Members that :class:`Model` calls optional, of which a model of another class may lack some."""
+
+    parameters: int
+    outputs: int
+    takes_integers = whole = jacobian_is_constant = stochastic = differs = apart = False
+    agents_per_call = least = 1
+    output_shape: tuple[int, ...] = ()
+    features = for_samples = for_sparse = widths = little = buffers = design = exact = cast(Any, None)
+    linearize = jacobian = gram = cast(Any, None)
+
+    def samples_at_once(self, dtype: DTypeLike) -> int:
+        """Return how many samples of an agent one pass takes at most; more are worked in several, in bounded memory.
+
+        The number depends on the model alone, so that all engines add up the same parts.
+        """
+        return fitting(2 * sum((self.widths or (0, self.outputs))[1:]), dtype)
+
+    def worth_a_thread(self, samples: int) -> bool:
+        """Return whether agents with so many samples are shared out among threads."""
+        return True
+
+    def gradient_of(self, loss: Any) -> Any:  # noqa: ANN401  # any loss; a function or kernels
+        """Return a faster way to the gradient with this loss; None if there is none."""
+        return None
+
+
+class LinearizationDefaults(_Linearization):
+    """Members that :class:`Linearization` calls optional, of which one of another class may lack some."""
+
+    several = False
+    jacobian = gram = upper_gram = diagonal = cast(Any, None)
+
+
+def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, LinearizationDefaults]:
     """Return the outputs of a model and its linearization at w.
 
-    The linearization takes one (co)tangent or several, and has what else the model's own has. Models with a ``linearize``
-    method share a pass through the model between all products; for others every product starts anew, and the Jacobian is made
-    by one call of ``vjp`` if the model has no ``jacobian``.
+    The linearization takes one (co)tangent or several, and has what else the model's own has; what that lacks is None. Models
+    with a ``linearize`` method share a pass through the model between all products; for others every product starts anew, and
+    the Jacobian is made by one call of ``vjp`` if the model has no ``jacobian``.
 
     Parameters
     ----------
@@ -139,38 +171,31 @@ def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, L
     >>> outputs.shape, bool(np.allclose(linearization.jvp(v), slopes, atol=1e-8))
     ((1, 6, 1), True)
     """
-    _checks.model(model)
-    if not hasattr(model, "linearize"):
-        return model.predict(w, x), _OneByOne(_Recomputed(model, w, x))
-    outputs, linearization = model.linearize(w, x)
-    return outputs, linearization if getattr(linearization, "several", False) else _OneByOne(linearization)
+    whole = model if isinstance(model, ModelDefaults) else _checks.completed(_checks.model(model), ModelDefaults)
+    outputs, found = whole.linearize(w, x) if whole.linearize else (model.predict(w, x), _Recomputed(whole, w, x))
+    linearization: Any = found if isinstance(found, LinearizationDefaults) else _checks.completed(found, LinearizationDefaults)
+    return outputs, linearization if linearization.several else cast(Any, _OneByOne(found, LinearizationDefaults))
 
 
-@dataclass(frozen=True)
-class _OneByOne:
+class _OneByOne(_checks.Completed):
     """A linearization that takes several (co)tangents, made of one that does not."""
-
-    single: Linearization
 
     def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         if u.ndim == 3:
-            return self.single.vjp(u, out)
-        return np.stack([self.single.vjp(u[:, k]) for k in range(u.shape[1])], axis=1, out=out)
+            return np.asarray(self._own.vjp(u, out))
+        return np.stack([self._own.vjp(u[:, k]) for k in range(u.shape[1])], axis=1, out=out)
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
         if v.ndim == 2:
-            return self.single.jvp(v)
-        return np.stack([self.single.jvp(v[:, k]) for k in range(v.shape[1])], axis=1)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # optional members, which take no tangents
-        return getattr(self.single, name)
+            return np.asarray(self._own.jvp(v))
+        return np.stack([self._own.jvp(v[:, k]) for k in range(v.shape[1])], axis=1)
 
 
 @dataclass(frozen=True)
-class _Recomputed:
+class _Recomputed(LinearizationDefaults):
     """The linearization of a model that has none of its own."""
 
-    model: Model
+    model: ModelDefaults
     w: np.ndarray
     x: np.ndarray
 
@@ -185,7 +210,7 @@ class _Recomputed:
         return self.model.jvp(self.w, self.x, v)
 
     def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
-        jacobian: np.ndarray = self.model.jacobian(self.w, self.x) if hasattr(self.model, "jacobian") else self._rows()
+        jacobian: np.ndarray = self.model.jacobian(self.w, self.x) if self.model.jacobian else self._rows()
         return jacobian if columns is None else jacobian[:, :, columns]
 
     def _rows(self) -> np.ndarray:
@@ -196,30 +221,19 @@ class _Recomputed:
         u = np.tile(np.eye(outputs, dtype=w.dtype), (agents * samples, 1))[:, None]
         return self.model.vjp(w, x, u).reshape(agents, samples * outputs, -1)
 
-    def __getattr__(self, name: str) -> Callable[[], np.ndarray]:
-        if name == "gram" and hasattr(self.model, name):
-            gram = getattr(self.model, name)
-            return lambda: np.asarray(gram(self.w, self.x))
-        raise AttributeError(name)
+    @property
+    def gram(self) -> Callable[[], np.ndarray] | None:  # if the model has one
+        own = self.model.gram
+        return own and (lambda: np.asarray(own(self.w, self.x)))
 
 
-class JacobianProducts(Linearization, Protocol):
-    """A linearization with the Jacobian and J J'."""
-
-    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
-        """Return J (agents, samples * outputs, P), or the ``columns`` in a sorted array of integers."""
-
-    def gram(self) -> np.ndarray:
-        """Return J J' (agents, samples * outputs, samples * outputs)."""
-
-
-class Linearized:
+class Linearized(ModelDefaults):
     """The base of models with one forward pass, ``linearize(w, x)``, for every product with the Jacobian J.
 
     Subclasses define ``linearize`` and ``_predicted(w, x)``, the outputs alone, both for blocks of agents.
     """
 
-    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, JacobianProducts]:
+    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, LinearizationDefaults]:
         """Return ``(f(w, x), linearization)``: one forward pass for all products with the Jacobian at w.
 
         For w (agents, P) and x (agents, samples, ...); the second is a :class:`consensus.models.Linearization`.
@@ -242,10 +256,6 @@ class Linearized:
             return self._predicted(w, x)
         return np.concatenate([self._predicted(w, x[:, some]) for some in parts(x.shape[1], few)], axis=1)
 
-    def samples_at_once(self, dtype: DTypeLike) -> int:
-        """Return how many samples of an agent one pass takes at most; more are worked in several, in bounded memory."""
-        return fitting(2 * sum(getattr(self, "widths", (0, 1))[1:]), dtype, getattr(self, "device", "cpu"))
-
     def _numbers(self, x: ArrayLike) -> np.ndarray:
         """Return ``x`` as an array of features."""
         return _checks.floats("x", x)
@@ -260,8 +270,8 @@ class Linearized:
 
     def jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return the Jacobian J (agents, samples * outputs, P), with the outputs of a sample in neighbouring rows."""
-        return self.linearize(w, x)[1].jacobian()
+        return np.asarray(self.linearize(w, x)[1].jacobian())
 
     def gram(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return J J' (agents, samples * outputs, samples * outputs), the products of the rows of J."""
-        return self.linearize(w, x)[1].gram()
+        return np.asarray(self.linearize(w, x)[1].gram())

@@ -234,7 +234,7 @@ class AtMean:
         self.hidden = hidden
         self.agents, self.solver, self.test, self.each, self.sizes = agents, solver, test, each, sizes
         self.problem: Any = agents.problem
-        self._kind: str | None = getattr(self.problem.model, "buffers", None)
+        self._kind = None if self.problem.model is None else self.problem.model.buffers
 
     def measure(self, w: np.ndarray, mean: np.ndarray, round: int = 0, past: object = None) -> dict[str, float | np.ndarray]:
         """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""

@@ -18,6 +18,7 @@ class Costs(Protocol):
 
     model: Any  #: None, as shards, if costs are no sums over samples
     shards: Any
+    measured: Any  #: what measures in place of AtMean, if anything does
     columns: tuple[str, ...]
 
     @property

@@ -61,7 +61,7 @@ class Recorder:
         shards = problem.shards
         self._samples = None if shards is None else shards.samples
         self._model: Any = problem.model
-        self._kind: str | None = getattr(self._model, "buffers", None)
+        self._kind = None if self._model is None else self._model.buffers
 
     def attach(self, problem: Costs, gather: Gather) -> None:
         """Measure with this block of the problem; `gather` collects the others."""
@@ -69,14 +69,14 @@ class Recorder:
         self.problem = (problem if batch is None else cast(Problem, problem).sampled(batch)).true_gradients()
         if isinstance(self.test, OwnedTest):
             self.test = self.test.restrict(cast(Problem, problem).rows)
-        self.gather, sizes = gather, getattr(problem.shards, "sizes", None)
+        self.gather, sizes = gather, None if problem.shards is None else problem.shards.sizes
         # Systems with a server, which are measured where all data are, have no needs.
         secure = getattr(self.solver, "secure", None) if hasattr(self.solver, "needs") else None
         hidden = hides(self.solver, problem)
         self.agents = MeasuredAgents(self.problem, gather, self.honest, self.points, secure)
         asked = self.test, self.agent_objectives
         if self.personal is None:
-            self._measures: Measures = getattr(problem, "measured", AtMean)(self.agents, self.solver, *asked, sizes, hidden)
+            self._measures: Measures = (problem.measured or AtMean)(self.agents, self.solver, *asked, sizes, hidden)
         else:
             self._measures = self.personal.measures(self.agents, self.solver, *asked, hidden)
 

@@ -125,7 +125,7 @@ def cost_of_row(
     samples = agents if shards is None else int(shards.samples)
     if isinstance(metrics_on, Minibatches):
         samples = min(samples, agents * metrics_on.size)
-    kind = getattr(problem.model, "buffers", None)
+    kind = None if problem.model is None else problem.model.buffers
     objective = 2 if kind == "average" else 1  # the buffers of a point are a pass of their own
     apart = kind == "average" or not problem.one_pass
     passes = GRADIENT + objective * (apart + points * agent_objectives) + 2 * (kind == "keep" and test is not None)

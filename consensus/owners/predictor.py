@@ -81,7 +81,7 @@ class Predictor:
                 f"w must be {self.model.parameters} finite parameters (P,) of {self.model}; got {_checks.shown(self.w)}"
             )
         outputs, classes = self.model.outputs, self.pipeline.classes
-        if (wanted := getattr(self.model, "features", features)) not in (features, (features,)):
+        if (wanted := getattr(self.model, "features", None)) not in (None, features, (features,)):
             raise ValueError(f"model must take the {features} features of the pipeline; {self.model} takes {wanted}")
         if classes is not None and outputs != len(classes) and (outputs, len(classes)) != (1, 2):
             raise ValueError(f"model must have an output for each of {len(classes)} classes, or one for 2; got {outputs}")

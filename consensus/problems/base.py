@@ -82,6 +82,7 @@ class BaseProblem(ABC):
     loss: Any = None
     shards: Any = None
     reduction: str | None = None
+    linearize = sampled = measured = cast(Any, None)  # methods of Linearizable and Problem; what measures instead of AtMean
     _samples = 0  # of the agents held here, in a gradient of all of them
     _undigested = ("work",)  # runs change it
 

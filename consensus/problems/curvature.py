@@ -75,7 +75,7 @@ def largest_curvature(problem: SampleSums, w: np.ndarray | None = None) -> np.nd
         w = np.broadcast_to(point, (problem.agents, problem.parameters))
     start = np.random.default_rng(0).standard_normal(problem.parameters)
     start = (start / np.linalg.norm(start)).astype(problem.dtype)
-    bound = loss.curvature_bound if getattr(model, "jacobian_is_constant", False) else None
+    bound = loss.curvature_bound if model.jacobian_is_constant else None
     found = np.empty(problem.agents)
 
     def chunk(rows: slice) -> None:

@@ -15,8 +15,7 @@ from consensus.data.samples import arrays
 from consensus.data.shards import Shards
 from consensus.data.tables import alike, coded
 from consensus.losses import Loss
-from consensus.models import Model
-from consensus.models.linearization import parts, samples_at_once
+from consensus.models.linearization import ModelDefaults, parts
 from consensus.problems.samples import SampleSums, of_batches
 from consensus.problems.state import TestSet
 from topologies import _names
@@ -38,7 +37,7 @@ class HeldOut(NamedTuple):
 
     features: np.ndarray
     targets: np.ndarray
-    model: Model
+    model: ModelDefaults
     loss: Loss
     shares: np.ndarray | None = None
     micro_batch: int | None = None
@@ -58,15 +57,14 @@ class HeldOut(NamedTuple):
         """
         if buffers is None:
             return self._errors(w, self.model)
-        evaluated = cast(Any, self.model).evaluated
         if buffers.ndim == 1:
-            return self._errors(w, evaluated(buffers))
-        return np.concatenate([self._errors(w[k : k + 1], evaluated(own)) for k, own in enumerate(buffers)])
+            return self._errors(w, _checks.completed(cast(Any, self.model).evaluated(buffers), ModelDefaults))
+        return np.concatenate([self.errors(w[k : k + 1], own) for k, own in enumerate(buffers)])
 
-    def _errors(self, w: np.ndarray, model: Model) -> np.ndarray:
+    def _errors(self, w: np.ndarray, model: ModelDefaults) -> np.ndarray:
         X, y, _, loss, shares, micro_batch = self
-        most = len(y) if of_batches(loss) else micro_batch or samples_at_once(model, X.dtype)
-        few = max(1, CHUNK_BYTES // (len(y) * max(getattr(model, "widths", [model.outputs])) * X.dtype.itemsize))
+        most = len(y) if of_batches(loss) else micro_batch or model.samples_at_once(X.dtype)
+        few = max(1, CHUNK_BYTES // (len(y) * max(model.widths or [model.outputs]) * X.dtype.itemsize))
         errors = []
         for first in range(0, len(w), few):
             rows = w[first : first + few]
@@ -122,7 +120,7 @@ def held_out(problem: SampleSums, test: Any) -> HeldOut:  # noqa: ANN401  # arra
     if isinstance(counts, np.ndarray) and shares is None:
         raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
     # Contiguous, because bits of products depend on the order in memory.
-    if sp.issparse(X) and not hasattr(problem.model, "for_sparse"):
+    if sp.issparse(X) and not problem.model.for_sparse:
         raise TypeError(f"X of test must be dense for {problem.model}: pass X.toarray()")
     X, y = as_trained("test", X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
     X = X if sp.issparse(X) else np.ascontiguousarray(X)
@@ -131,7 +129,7 @@ def held_out(problem: SampleSums, test: Any) -> HeldOut:  # noqa: ANN401  # arra
 
 def owned_test(problem: SampleSums, test: Shards) -> OwnedTest:
     """Return the test sets in shards; raise ``TypeError`` or ``ValueError`` if they do not fit a problem."""
-    if getattr(problem.model, "buffers", None) == "keep":
+    if problem.model.buffers == "keep":
         raise TypeError(f"test of owners needs a consensus.Problem, whose agents keep no buffers of their own; got {problem}")
     _checks.needs("test", problem.loss, "error")
     held, shape = problem.shards, test.features.shape[2:]
@@ -148,7 +146,7 @@ def owned_test(problem: SampleSums, test: Shards) -> OwnedTest:
         )
     if shape != held.features.shape[2:]:
         raise ValueError(f"test features must have shape {held.features.shape[2:]} a sample, as in training; got {shape}")
-    if isinstance(test.features, SparseRows) and not hasattr(problem.model, "for_sparse"):
+    if isinstance(test.features, SparseRows) and not problem.model.for_sparse:
         raise TypeError(f"test must have dense features for {problem.model}: make it of X.toarray()")
     if test.total_weight is not None:
         raise ValueError(f"test must have samples of weight 1; got a total weight of {test.total_weight:g}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from consensus.data import Shards
 from consensus.losses.base import Loss
-from consensus.models import Linearization, Model
+from consensus.models.linearization import Linearization, ModelDefaults
 from consensus.problems.base import BaseProblem
 from consensus.problems.state import Cache, Work
 from consensus.regularizers.base import Regularizer
@@ -59,7 +59,7 @@ class Linearizable(Protocol):
     work: Work
     cache: Cache
 
-    model: Model
+    model: ModelDefaults
     loss: Loss
     shards: Shards
     weights: Float[np.ndarray, "agents most"]
@@ -114,4 +114,4 @@ def has_model(problem: BaseProblem) -> TypeGuard[Linearizable]:
     >>> has_model(consensus.Problem.from_functions(lambda w: 0 * w[:, 0], lambda w: 0 * w, agents=2, parameters=1))
     False
     """
-    return hasattr(problem, "linearize")
+    return problem.linearize is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -22,7 +22,8 @@ from consensus.data.tables import Classes
 from consensus.losses.base import Loss, LossDefaults
 from consensus.losses.cross_entropy import CrossEntropy
 from consensus.losses.trial import check_samples
-from consensus.models import Linearization, Model, linearize
+from consensus.models import Model, linearize
+from consensus.models.linearization import LinearizationDefaults, ModelDefaults
 from consensus.problems.batch import Batch, checked
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
@@ -92,18 +93,17 @@ class Problem(SampleSums):
         reduction: Literal["mean", "sum"] = "mean",
         micro_batch: int | None = None,
     ) -> None:
-        model, shards = fitted(model, _checks.shards(shards))
-        shape = shards.features.shape[2:]
-        _checks.model(model)
+        whole, shards = fitted(_checks.completed(model, ModelDefaults), _checks.shards(shards))
+        shape, model = shards.features.shape[2:], _checks.model(whole)
         loss = _checks.completed(_checks.loss(loss), LossDefaults)
         for name in ("parameters", "outputs"):
             _checks.count(f"{name} of {type(model).__name__}", getattr(model, name))
-        if shape != (wanted := _checks.shape(f"features of {model}", getattr(model, "features", shape))):
+        if shape != (wanted := _checks.shape(f"features of {model}", shape if model.features is None else model.features)):
             raise ValueError(misfit(shape, model, wanted))
-        check_classes(loss, getattr(shards, "classes", None))
+        check_classes(loss, shards.classes)
         loss = self._fitted_loss(loss, model, shards)
         super().__init__(shards.rows, shards.network_size, model.parameters, shards.targets.dtype, regularizer)
-        self.labels = getattr(shards, "labels", None)
+        self.labels = shards.labels
         self.model, self.loss, self.shards = model, loss, shards
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
         self.micro_batch = None if micro_batch is None else _checks.count("micro_batch", micro_batch)
@@ -116,27 +116,24 @@ class Problem(SampleSums):
         size, r = f"{self.agents} agents, {self.shards.samples} samples", self.nonconvex or self.regularizer
         return f"Problem({self.model}, {self.loss}, {size}, {r}, reduction={self.reduction!r})"
 
-    def _fitted_loss(self, loss: Loss, model: Model, shards: Shards) -> Loss:
+    def _fitted_loss(self, loss: Loss, model: ModelDefaults, shards: Shards) -> Loss:
         """Return the loss for the model's outputs and the targets; raise ``ValueError`` if they do not fit."""
-        targets, outputs = shards.targets[shards.weights > 0], getattr(model, "output_shape", ())
+        targets, outputs = shards.targets[shards.weights > 0], model.output_shape
         check_labels(outputs, loss, targets.shape[-1], model)
         return fitted_loss(loss, model, targets, outputs, shards.weights)
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
-        bound, design = self._bound_and_design()
+        bound, design = self.loss.curvature_bound, self.model.design
         return largest_curvature(self, w) if design is None or bound is None else bound * spectrum_ends(self, design)[1]
 
     def _strong_convexity(self) -> np.ndarray:
-        if not getattr(self.model, "jacobian_is_constant", False):
+        if not self.model.jacobian_is_constant:
             raise TypeError(f"a loss of {self.model} need not be convex: give the solver a convexity=")
         check_convex("a modulus of strong convexity", self.loss)
-        bound, design = self._bound_and_design()  # the curvature of a quadratic loss
+        bound, design = self.loss.curvature_bound, self.model.design  # the first is the curvature of a quadratic loss
         if design is None or bound is None or not self.loss.quadratic:
             return np.zeros(self.agents)
         return bound * spectrum_ends(self, design)[0]
-
-    def _bound_and_design(self) -> tuple[float | None, Callable[[np.ndarray], np.ndarray] | None]:
-        return self.loss.curvature_bound, getattr(self.model, "design", None)
 
     def shared(self) -> SharedProblem:
         bare, shards, none = self.restrict(slice(None)), self.shards, np.empty(0)
@@ -167,7 +164,7 @@ class Problem(SampleSums):
     def digests(self) -> list[str]:
         return digests(self.shards)
 
-    def linearize(self, w: np.ndarray, rows: slice | ArrayLike) -> tuple[np.ndarray, Linearization]:
+    def linearize(self, w: np.ndarray, rows: slice | ArrayLike) -> tuple[np.ndarray, LinearizationDefaults]:
         """Return outputs and their linearization at w, for some agents.
 
         Parameters
@@ -261,7 +258,7 @@ class Problem(SampleSums):
         w = _checks.array("w", w)
         if w.ndim != 1:
             return self._statistics(self._stack(w))
-        if cast(Any, self.model).buffers == "keep":
+        if self.model.buffers == "keep":
             raise ValueError(
                 f"w must have shape {(self.agents, self.parameters)}, as each agent keeps its own buffers; got {w.shape}: take "
                 "np.tile(w, (problem.agents, 1)), or Torch(module, buffers='average')"
@@ -290,12 +287,12 @@ class Problem(SampleSums):
         """
         self._check_buffers()
         problem = copy.copy(self)
-        problem.model, problem.cache = cast(Any, self.model).evaluated(buffers), Cache()
+        problem.model, problem.cache = _checks.completed(cast(Any, self.model).evaluated(buffers), ModelDefaults), Cache()
         problem._prepare_sums(math.prod(self.shards.features.shape[2:]))
         return problem
 
     def objective(self, point: ArrayLike) -> float:
-        if getattr(self.model, "buffers", None) != "average":
+        if self.model.buffers != "average":
             return super().objective(point)
         return self.evaluated(self.buffers(point)).objective(point)
 
@@ -432,7 +429,7 @@ def total_weight(loss: Loss, shards: Shards) -> float:
     """
     of_labels = loss.label_weights(shards.targets)
     if not isinstance(of_labels, np.ndarray):
-        of_samples: float | None = getattr(shards, "total_weight", None)
+        of_samples = shards.total_weight
         return float(of_labels) * (shards.samples if of_samples is None else of_samples)
     if shards.agents < shards.network_size:
         raise ValueError(
@@ -463,42 +460,38 @@ def check_classes(loss: Loss, classes: Classes | None) -> None:
     )
 
 
-def fitted(model: Model, shards: Shards) -> tuple[Model, Shards]:
+def fitted(model: ModelDefaults, shards: Shards) -> tuple[ModelDefaults, Shards]:
     """Return ``model`` for samples of the shape and dtype of ``shards``, and the shards in the precision of the run.
 
     Whole numbers are kept for a model that takes them, which then runs in the precision of its own parameters.
     """
-    features, for_samples = shards.features, getattr(model, "for_samples", None)
+    features, for_samples = shards.features, model.for_samples
     if isinstance(features, SparseRows):
-        model = on_sparse(model, features)
-        for_samples = None
-    shape, real = features.shape[2:], features.dtype.kind == "f"
-    if for_samples and not real and getattr(model, "takes_integers", False):
-        model = for_samples(shape, features.dtype)
-        if getattr(model, "whole", False):
-            dtype = np.result_type(model.init(np.random.default_rng(0)), np.float32)
-            return model, replace(shards, targets=shards.targets.astype(dtype), weights=shards.weights.astype(dtype))
-        model = for_samples(shape, np.float64)
-    elif for_samples:
-        given = (features.dtype if real else np.float64,) if getattr(model, "takes_integers", False) else ()
-        model = for_samples(shape, *given)
-    if real:
+        check_sparse(model, features)
+        model, for_samples = _checks.completed(model.for_sparse(), ModelDefaults), None
+    if for_samples:
+        given = (features.dtype,) if model.takes_integers else ()
+        model = _checks.completed(for_samples(features.shape[2:], *given), ModelDefaults)
+    if features.dtype.kind == "f":
         return model, shards
+    if model.whole:
+        dtype = np.result_type(model.init(np.random.default_rng(0)), np.float32)
+        return model, replace(shards, targets=shards.targets.astype(dtype), weights=shards.weights.astype(dtype))
+    if for_samples and model.takes_integers:
+        model = _checks.completed(for_samples(features.shape[2:], np.float64), ModelDefaults)
     logging.getLogger("consensus").info("features in %s become float64, as %s takes no whole numbers", features.dtype, model)
     return model, replace(shards, features=features.astype(np.float64))
 
 
-def on_sparse(model: Model, rows: SparseRows) -> Model:
-    """Return ``model`` for sparse features; raise ``TypeError`` if it takes dense ones alone."""
-    if not (of_model := getattr(model, "for_sparse", None)):
+def check_sparse(model: ModelDefaults, rows: SparseRows) -> None:
+    """Raise ``TypeError`` if a model takes dense features alone, and these are sparse."""
+    if not model.for_sparse:
         size = rows.size * rows.dtype.itemsize
         takes = f"{size / 1e9:.3g} GB" if size > 1e9 else f"{size / 1e6:.2g} MB"
         raise TypeError(
             f"{model} takes dense features, and those of the shards are sparse, {rows.shape[2]} a sample: make the shards of "
             f"X.toarray(), which takes {takes}, or take consensus.Linear({rows.shape[2]})"
         )
-    found: Model = of_model()
-    return found
 
 
 def fitted_loss(

@@ -18,17 +18,17 @@ from consensus._arrays.sparse import SparseRows
 from consensus.data import Shards
 from consensus.kernels.fused import FusedSums, Prepared
 from consensus.losses.base import Loss
-from consensus.models import Model, linearize
-from consensus.models.linearization import parts, samples_at_once
+from consensus.models import linearize
+from consensus.models.linearization import ModelDefaults, parts
 from consensus.problems.base import BaseProblem
-from consensus.problems.batch import Batch, checked
+from consensus.problems.batch import Batch, NumberedBatch, checked
 from consensus.problems.state import Cache, Work
 from consensus.regularizers import L2
 
 _SIZES = 32  # that are tried, the smallest and the largest ones
 
 
-def by_agent(function: ChunkFunction, model: Model, loss: Loss, batch: Batch | None) -> ChunkFunction:
+def by_agent(function: ChunkFunction, model: ModelDefaults, loss: Loss, batch: Batch | None) -> ChunkFunction:
     """Return ``function(w, x, d, c, out)`` for agents one by one, as a function of ``(w, x, d, c, out, numbers)``.
 
     ``numbers`` (agents,) are those of the agents in the network. Each call gets the keyword ``model``, with the random numbers
@@ -36,9 +36,9 @@ def by_agent(function: ChunkFunction, model: Model, loss: Loss, batch: Batch | N
     how agents are spread over chunks and processes. With all samples, batch None, that is in evaluation mode but for batch
     normalisation, which is by the samples of the call in both.
     """
-    draw, normalises = getattr(batch, "draw", None), has_buffers(model)
+    draw, normalises = batch.draw if isinstance(batch, NumberedBatch) else None, has_buffers(model)
     plain = not trains_apart(model)  # whose loss is one of a batch
-    if batch is not None and draw is None and getattr(model, "stochastic", False):
+    if batch is not None and draw is None and model.stochastic:
         raise ValueError(
             f"batch must have the number of its draw, as NumberedBatch.of(indices, weights, round), because {model} draws "
             "random numbers: take consensus.Minibatches(32).at(problem, round), or call module.eval() first"
@@ -59,15 +59,16 @@ def by_agent(function: ChunkFunction, model: Model, loss: Loss, batch: Batch | N
             called: Any = model
             if not plain and (normalises or batch is not None):
                 called = called.normalised() if batch is None else called.drawn(agent, draw or 0)
+                called = _checks.completed(called, ModelDefaults)
             samples = (x, d, c) if isinstance(x, list) else (x[one, own], d[one, own], c[one, own])  # a collated one has none
             function(w[one], *samples, out[one], model=called)
 
     return of_each
 
 
-def trains_apart(model: object) -> bool:
+def trains_apart(model: ModelDefaults) -> bool:
     """Return whether gradients of batches are those of a training mode, of one agent at a time."""
-    return getattr(model, "stochastic", False) or getattr(model, "apart", False) or has_buffers(model)
+    return model.stochastic or model.apart or has_buffers(model)
 
 
 def of_batches(loss: Loss | None) -> bool:
@@ -88,12 +89,12 @@ def check_sizes(loss: Loss, sizes: list[int], targets: np.ndarray, outputs: int)
             ) from error
 
 
-def fewest(model: object, loss: Any) -> int:  # noqa: ANN401  # None if there is none
+def fewest(model: Any, loss: Any) -> int:  # noqa: ANN401  # None if there is none
     """Return how many samples a batch needs, of a model that normalises them or a loss of a batch; 1 of others."""
-    return max(getattr(model, "least", 1) if has_buffers(model) else 1, loss.least if of_batches(loss) else 1)
+    return max(model.least if has_buffers(model) else 1, loss.least if of_batches(loss) else 1)
 
 
-def needing(model: object, loss: object) -> str:
+def needing(model: ModelDefaults | None, loss: object) -> str:
     """Return what needs so many samples, as the subject of a sentence and its verb."""
     return f"{model} normalises" if has_buffers(model) else f"{loss} is a loss of"
 
@@ -104,16 +105,16 @@ def averaged(buffers: np.ndarray, samples: np.ndarray) -> np.ndarray:
     return np.concatenate(pooled(samples.astype(float), means, variances)).astype(buffers.dtype)
 
 
-def has_buffers(model: object) -> bool:
+def has_buffers(model: ModelDefaults | None) -> bool:
     """Return whether a model has batch normalisation in training, whose statistics evaluation needs as buffers."""
-    return getattr(model, "buffers", None) is not None
+    return model is not None and model.buffers is not None
 
 
 def pulled_back(
-    w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model, loss: Loss
+    w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: ModelDefaults, loss: Loss
 ) -> np.ndarray:
     """Write the gradients of agents with samples (x, d) and weights c into ``out``; return the outputs of the model there."""
-    own = getattr(model, "linearize", None)  # enough for a single product with the Jacobian
+    own = model.linearize  # enough for a single product with the Jacobian
     outputs, linearization = own(w, x) if own else linearize(model, w, x)
     slopes = loss.gradient(outputs, d)
     slopes *= c[:, :, None]
@@ -121,7 +122,7 @@ def pulled_back(
     return outputs
 
 
-def by_model(w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model, loss: Loss) -> None:
+def by_model(w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: object, loss: Loss) -> None:
     """Write the same gradients into ``out``, by the model's own function for them."""
     cast(Any, model).gradient_of(loss)(w, x, d, c, out=out)
 
@@ -161,7 +162,7 @@ class Way(NamedTuple):
 class SampleSums(BaseProblem):
     """``g_i(w) = sum_m c_m l(f(w, x_m), d_m)``: how a :class:`consensus.Problem` adds over its samples."""
 
-    model: Model
+    model: ModelDefaults
     loss: Loss
     shards: Shards
     weights: np.ndarray
@@ -175,27 +176,25 @@ class SampleSums(BaseProblem):
         # The number times w that the regularizer adds to gradients; None if that is not all.
         r = self.regularizer
         self._ridge = r.weight if self.nonconvex is None and type(r) is L2 and type(r.weight) is float else None
-        self._agents_per_call: int = getattr(self.model, "agents_per_call", 1)
-        self._little: int = getattr(self.model, "little", self._agents_per_call * CHUNK_BYTES)
+        self._agents_per_call = self.model.agents_per_call
+        self._little = self.model.little or self._agents_per_call * CHUNK_BYTES
         # The numbers that a gradient touches: for each sample, in all layers of the model, and once for each agent. Sparse
         # samples have fewer, how many is not counted: bits depend on it, and no process knows all agents' samples.
         size = min(size, _STORED) if isinstance(getattr(self.shards, "features", None), SparseRows) else size
-        numbers = size + 2 * sum(getattr(self.model, "widths", (size, self.model.outputs))[1:])
+        numbers = size + 2 * sum((self.model.widths or (size, self.model.outputs))[1:])
         self._sample_bytes, self._agent_bytes = (count * self.dtype.itemsize for count in (numbers, 2 * self.parameters))
 
     def true_gradients(self) -> Self:
-        own = getattr(self.model, "exact", None)
-        if own is None:
+        if self.model.exact is None:
             return self
         problem = copy.copy(self)
-        problem.model, problem.cache = own, Cache()
-        problem._gradients = self._gradients_by(own)
+        problem.model, problem.cache = _checks.completed(self.model.exact, ModelDefaults), Cache()
+        problem._gradients = self._gradients_by(problem.model)
         return problem
 
-    def _gradients_by(self, model: Model) -> ChunkFunction:
+    def _gradients_by(self, model: ModelDefaults) -> ChunkFunction:
         """Return the function of a chunk that writes the gradients: a kernel, the model's own, or by its linearization."""
-        gradient_of = getattr(model, "gradient_of", None)
-        own = gradient_of(self.loss) if gradient_of else None
+        own = model.gradient_of(self.loss)
         if isinstance(own, FusedSums):
             return cast(ChunkFunction, own)
         return functools.partial(pulled_back if own is None else by_model, model=model, loss=self.loss)
@@ -205,7 +204,7 @@ class SampleSums(BaseProblem):
             return prepared.value(w)
 
         def summed(
-            w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model = self.model
+            w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: ModelDefaults = self.model
         ) -> None:
             if self._fused is None:
                 weighted_sum(self.loss.value(model.predict(w, x), d), c, out)
@@ -236,7 +235,7 @@ class SampleSums(BaseProblem):
             return super()._value_and_gradient(w)
 
         def summed(
-            w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model = self.model
+            w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: ModelDefaults = self.model
         ) -> None:
             outputs = pulled_back(w, x, d, c, out[:, 1:], model, self.loss)
             weighted_sum(self.loss.value(outputs, d), c, out[:, 0])
@@ -332,14 +331,14 @@ class SampleSums(BaseProblem):
         """The most samples of an agent in one pass through the model; sums over more samples add several passes."""
         if self._fused is not None or has_buffers(self.model) or of_batches(self.loss):  # kernels keep nothing; others need all
             return sys.maxsize
-        return self.micro_batch or samples_at_once(self.model, self.dtype)
+        return self.micro_batch or self.model.samples_at_once(self.dtype)
 
     def _way(self, count: int) -> Way:
         """Return how sums over ``count`` samples of each agent go; found once."""
         return self.cache.get((Way, count), lambda: self._found_way(count))
 
     def _found_way(self, count: int) -> Way:
-        touched, shared = self.bytes_touched(count), getattr(self.model, "worth_a_thread", None)
+        touched = self.bytes_touched(count)
         fills, streamed = 2 * count * self._sample_bytes > self._little, self._agent_bytes
         if self._agents_per_call > 1 and not fills:
             streamed = max(streamed, touched - CHUNK_BYTES // self._agents_per_call)
@@ -349,7 +348,7 @@ class SampleSums(BaseProblem):
             alone=fills and self._fused is None,  # kernels skip padding anyway
             touched=touched,
             streamed=streamed,
-            shared=shared is None or bool(shared(count)),
+            shared=self.model.worth_a_thread(count),
             whole=one_chunk(self.agents, touched, streamed),
         )
 

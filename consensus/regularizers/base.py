@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class RegularizerDefaults:
     is_convex: bool = True
     smooth: bool = False
     of_agents: bool = False  # whether it is a list of the agents' own ones
+    prox_slope: Any = None  # a method, the slope of a prox that works number by number
     if TYPE_CHECKING:  # read only: some have it as a property
 
         @property

@@ -91,7 +91,7 @@ def _edge(matrix: sparse.csr_array, limits: np.ndarray, bound: Callable[[np.ndar
 
 def is_linear(problem: BaseProblem) -> bool:
     """Return whether the L_i are bounds, not estimates at one point as those of models that are not linear are."""
-    return not has_model(problem) or getattr(problem.model, "jacobian_is_constant", False)
+    return not has_model(problem) or problem.model.jacobian_is_constant
 
 
 def six_digits(setting: float) -> float:

@@ -7,6 +7,8 @@ from scipy.sparse.csgraph import connected_components
 import topologies
 from consensus import _checks
 from consensus.local.newton import has_prox_jvp
+from consensus.losses.base import LossDefaults
+from consensus.models.linearization import ModelDefaults
 from consensus.problems import BaseProblem, Problem, has_model
 from consensus.problems.linearizable import check_convex
 from consensus.problems.minibatches import Minibatches, as_minibatches
@@ -17,7 +19,7 @@ from consensus.solvers.defaults import SolverDefaults
 from consensus.solvers.needs import Needs
 from consensus.surrogates import FullLinearization
 from topologies import _names
-from topologies.analysis import parts
+from topologies.analysis.connectivity import known_components, parts
 from topologies.schedules import ScheduleLike, is_static
 
 
@@ -66,6 +68,9 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     solver = _checks.completed(_checks.solver(solver), SolverDefaults)
     _checks.problem(problem)
     _checks.schedule(schedule)
+    for name, base in (("model", ModelDefaults), ("loss", LossDefaults)):
+        if (own := getattr(problem, name)) is not None and (whole := _checks.completed(own, base)) is not own:
+            setattr(problem, name, whole)  # of a user's Linearizable
     problem.check_solver(solver)
     who, needs = _name(solver), solver.needs
     _check_regularizer(who, needs, problem.regularizer, schedule)
@@ -136,7 +141,7 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem, schedule: Schedul
         _checks.warn(f"{who}'s theory needs a convex regularizer, and {problem.nonconvex} is not")
     if loss is not None and not loss.convex:
         _checks.warn(f"{who}'s theory needs convex costs, and {loss} need not be convex")
-    elif model is not None and not getattr(model, "jacobian_is_constant", False):
+    elif model is not None and not model.jacobian_is_constant:
         _checks.warn(f"{who}'s theory needs convex costs, and a loss of {model}, which is not linear in w, need not be")
 
 
@@ -152,8 +157,8 @@ def _check_draws(who: str, solver: Solver, problem: BaseProblem) -> None:
             f"{who} needs the losses of single samples, and {loss} is one of a whole batch: take a solver of gradients alone, "
             "such as GradientTracking(0.1, batch=32)"
         )
-    stochastic, normalises = getattr(model, "stochastic", False), has_buffers(model)
-    differs = stochastic or getattr(model, "differs", False)
+    stochastic, normalises = model is not None and model.stochastic, has_buffers(model)
+    differs = stochastic or (model is not None and model.differs)
     if (differs or normalises) and (needs.model or needs.deterministic):
         why = "draws random numbers in training" if stochastic else "is another function in training"
         why = why if differs else "normalises batches in training"
@@ -210,7 +215,7 @@ def _check_network(solver: Solver, schedule: ScheduleLike) -> None:
     if found.refusal:
         raise ValueError(found.refusal)
     if found.conditions.components > 1:
-        groups = sorted(topologies.components(schedule), key=len, reverse=True) if hasattr(schedule, "union") else []
+        groups = sorted(known_components(schedule), key=len, reverse=True)
         sizes = [*map(len, groups[:10]), *(["..."] if len(groups) > 10 else [])]
         named = parts(schedule, groups)
         _checks.warn(

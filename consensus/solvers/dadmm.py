@@ -102,7 +102,7 @@ class DADMM(Solver):
         dual = dual + coupling
         linear_system = has_model(problem) and problem.loss.quadratic and problem.regularizer.quadratic
         if linear_system:
-            if n % _ROUNDS == 0 or not getattr(problem.model, "jacobian_is_constant", False):
+            if n % _ROUNDS == 0 or not problem.model.jacobian_is_constant:
                 known, gradient = w, problem.average_gradient(w)
             slope = gradient + dual + c * (2 * known - w - mixed)
             new = known - newton_directions(problem, known, slope, 2 * c)

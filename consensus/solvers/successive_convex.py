@@ -15,7 +15,7 @@ from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.step_sizes import InverseSqrt, Rule, checked, value_at
 from consensus.surrogates import Surrogate
-from consensus.surrogates.base import SurrogateModel
+from consensus.surrogates.base import SurrogateDefaults, SurrogateModel
 
 
 class TrackerState(Protocol):
@@ -55,7 +55,7 @@ class SuccessiveConvex(Solver):
         if averaging is not None and self.batch is None:
             raise ValueError(f"averaging is of gradients from batches: give batch=, or leave averaging={averaging} out")
         object.__setattr__(self, "averaging", averaging)
-        linearised = getattr(self.surrogate, "needs_model", False)
+        linearised = _checks.completed(self.surrogate, SurrogateDefaults).needs_model
         object.__setattr__(self, "needs", replace(self.needs, model=linearised, exact=linearised))
 
     @property
@@ -64,7 +64,7 @@ class SuccessiveConvex(Solver):
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
-        if self.batch is not None and not hasattr(problem, "sampled"):
+        if self.batch is not None and problem.sampled is None:
             raise TypeError(f"batches of surrogates need a consensus.Problem, and {problem} is none: leave batch out")
         self._solver.check(self.surrogate, problem)
 

@@ -20,6 +20,7 @@ from consensus.frameworks.torch_loss import TorchLoss
 from consensus.frameworks.trial import generators_here, watched
 from consensus.losses.base import Loss, LossDefaults
 from consensus.models import Model, Torch
+from consensus.models.linearization import ModelDefaults
 from consensus.problems.batch import Batch
 from consensus.problems.held_out import HeldOut, as_trained
 from consensus.problems.problem import Problem, check_labels, fitted_loss
@@ -97,7 +98,7 @@ class LazyProblem(LazySums):
         if not isinstance(shards, LazyShards):
             raise TypeError(f"shards must be LazyShards; got {_checks.shown(shards)}: consensus.Problem takes Shards")
         loss = _checks.completed(_checks.loss(loss), LossDefaults)
-        if has_buffers(model):
+        if has_buffers(_checks.completed(model, ModelDefaults)):
             raise ValueError(
                 f"{model} has batch normalisation, which is evaluated by statistics of all samples of an agent in one pass: "
                 "give them to consensus.Problem, normalise by GroupNorm or LayerNorm, or call module.eval() first"
@@ -124,7 +125,7 @@ class LazyProblem(LazySums):
             )
         several = [targets for targets in _targets_of_constant_items(shards) if targets.shape[1] == d.shape[1]]
         own = [d, *several] if isinstance(loss, TorchLoss) else [d]  # other losses check all targets as they are read
-        shape = model.shape_of(x) if isinstance(model, TorchInputs) else getattr(model, "output_shape", ())
+        shape = model.shape_of(x) if isinstance(model, TorchInputs) else model.output_shape
         loss = fitted_loss(loss, model, np.concatenate(own).astype(dtype), shape)
         if self.trial is not None:
             self.trial.loss = loss
@@ -233,8 +234,8 @@ class LazyProblem(LazySums):
 class _Few(Problem):
     """The problem of a few samples, whose loss is tried on those of all agents."""
 
-    def _fitted_loss(self, loss: Loss, model: Model, shards: Shards) -> Loss:
-        check_labels(getattr(model, "output_shape", ()), loss, shards.targets.shape[-1], model)
+    def _fitted_loss(self, loss: Loss, model: ModelDefaults, shards: Shards) -> Loss:
+        check_labels(model.output_shape, loss, shards.targets.shape[-1], model)
         return loss
 
 

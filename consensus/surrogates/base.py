@@ -33,6 +33,12 @@ class SurrogateModel(Protocol):
         """Points (agents, P) at which the models have the gradients of the costs."""
 
 
+class SurrogateDefaults:
+    """The attribute of a :class:`Surrogate` that it need not have."""
+
+    needs_model = False
+
+
 class Surrogate(Protocol):
     """A rule that forms strongly convex models g~_i(w; w_i) of the local costs g_i, with the gradient of g_i at w_i.
 

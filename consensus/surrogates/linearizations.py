@@ -8,7 +8,7 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem, Problem
 from consensus.problems.linearizable import Linearizable, check_convex
-from consensus.surrogates.base import Surrogate, SurrogateModel
+from consensus.surrogates.base import Surrogate, SurrogateDefaults, SurrogateModel
 
 
 class ProximalModel(NamedTuple):
@@ -230,7 +230,7 @@ class Blocks(Surrogate):
     @property
     def needs_model(self) -> bool:
         """True if the surrogate requires a model and a loss."""
-        return bool(getattr(self.surrogate, "needs_model", False))
+        return bool(_checks.completed(self.surrogate, SurrogateDefaults).needs_model)
 
     def check(self, problem: BaseProblem) -> None:
         self.surrogate.check(problem)

@@ -58,12 +58,13 @@ def check_model(
     >>> max(report.errors.values()) < 1e-7
     True
     """
-    if features is not None and hasattr(model, "for_samples"):
-        model = model.for_samples(_checks.shape("features", features))
+    if features is not None and (for_samples := getattr(model, "for_samples", None)):
+        model = for_samples(_checks.shape("features", features))
     _checks.model(model)
-    if features is None and not hasattr(model, "features"):
+    own = getattr(model, "features", None)
+    if features is None and own is None:
         raise ValueError(f"features must be given, as {type(model).__name__} has no attribute features")
-    features = _checks.shape("features", getattr(model, "features", None) if features is None else features)
+    features = _checks.shape("features", own if features is None else features)
     samples, agents = _checks.count("samples", samples), _checks.count("agents", agents, least=2)
     _checks.choice("dtype", dtype, (np.float64, np.float32, "float64", "float32"))
     trial = Trial(model, (agents, samples, *features), _checks.seed(seed), np.dtype(dtype))

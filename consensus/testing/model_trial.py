@@ -129,11 +129,11 @@ class Trial:
         """Compare the optional methods with the products."""
         rows = self.samples * self.outputs
         for method, shape in (("jacobian", (self.agents, rows, self.P)), ("gram", (self.agents, rows, rows))):
-            if hasattr(self.model, method):
+            if getattr(self.model, method, None):
                 found = self.array(f"{self.name}.{method}", self.call(method, self.w, self.x), shape)
                 getattr(self, f"_{method}")(method, found)
-        if not hasattr(self.model, "linearize"):
-            if not hasattr(self.model, "jacobian"):
+        if not getattr(self.model, "linearize", None):
+            if not getattr(self.model, "jacobian", None):
                 there = linearize(self.model, self.w, self.x)[1]
                 label = f"{self.name}.vjp, with every output of every sample an agent,"
                 self._jacobian("jacobian made by vjp", self.call("jacobian", of=there, label=label))
@@ -159,7 +159,7 @@ class Trial:
         self.same("linearize and vjp with out", out, self.Ju, tolerance, "J' u must be written to out")
         if getattr(there, "several", False):
             self._several(f"{label}(...)[1]", call)
-        if hasattr(there, "jacobian"):
+        if getattr(there, "jacobian", None):
             jacobian = self.array(f"{label}(...)[1].jacobian", call("jacobian"), (self.agents, rows, self.P))
             self._jacobian("linearize's jacobian", jacobian)
             columns = np.arange(0, self.P, 2)
@@ -167,9 +167,9 @@ class Trial:
                 f"{label}(...)[1].jacobian(columns)", call("jacobian", columns), (self.agents, rows, len(columns))
             )
             self.same("jacobian of some columns", some, jacobian[:, :, columns], tolerance, "they must be those of the whole")
-        if hasattr(there, "gram"):
+        if getattr(there, "gram", None):
             self._gram("linearize's gram", self.array(f"{label}(...)[1].gram", call("gram"), (self.agents, rows, rows)))
-        if hasattr(there, "diagonal"):
+        if getattr(there, "diagonal", None):
             self._diagonal(self.array(f"{label}(...)[1].diagonal", call("diagonal", np.square(self.u)), self.w.shape))
 
     def copies(self) -> None:

@@ -50,6 +50,11 @@ def components(schedule: ScheduleLike) -> list[np.ndarray]:
     return sorted(groups, key=lambda group: group[0])
 
 
+def known_components(schedule: ScheduleLike) -> list[np.ndarray]:
+    """Return the components of a schedule with ``union()``; none of another."""
+    return components(schedule) if hasattr(schedule, "union") else []
+
+
 def parts(schedule: ScheduleLike, groups: Sequence[np.ndarray]) -> str:
     """Return the names of the first agents of some groups, for messages.
 
@@ -172,7 +177,7 @@ def crossing(schedule: ScheduleLike, round: int = 0) -> int:
         before, reached = reached, np.bitwise_or.reduceat(reached[matrix.indices], matrix.indptr[:-1])
         if static and (reached == before).all():
             break
-    groups = components(schedule) if hasattr(schedule, "union") else []
+    groups = known_components(schedule)
     found = f"; its {len(groups)} components are the agents {parts(schedule, groups)}" if len(groups) > 1 else ""
     raise ValueError(f"the network must be connected: {count} exchanges do not reach all agents{found}")
 

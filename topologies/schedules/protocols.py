@@ -176,6 +176,12 @@ def is_static(schedule: ScheduleLike) -> bool:
     return bool(getattr(schedule, "static", False))
 
 
+def patterns(schedule: ScheduleLike) -> list[sparse.csr_array]:
+    """Return the ``union()`` of a schedule; none if it has no such method, or if all agents meet, as that would be dense."""
+    union = None if getattr(schedule, "meets_all", False) else getattr(schedule, "union", None)
+    return [union()] if union else []
+
+
 def mixing_matrix(schedule: ScheduleLike, round: int) -> sparse.csr_array:
     """Return the mixing matrix of a round, checked."""
     return _checks.mixing(schedule.weights(schedule.key(round)), schedule)

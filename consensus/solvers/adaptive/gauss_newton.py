@@ -45,7 +45,7 @@ def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndar
             image = times_root(root, times_root_transposed(root, linearization.jvp(directions[:, some])))
             result[rows, :, some] = linearization.vjp(image).swapaxes(1, 2)
 
-    if hasattr(model, "linearize") and not (hasattr(model, "jacobian") and samples * numbers <= _FORMED):
+    if model.linearize and not (model.jacobian and samples * numbers <= _FORMED):
         sparse = isinstance(problem.shards.features, SparseRows)  # a pass touches tangents more than features
         room = _TANGENTS // (problem.parameters * problem.dtype.itemsize) if sparse else CHUNK_BYTES // max(1, _bytes(problem))
         several = max(1, min(count, room))
@@ -68,7 +68,7 @@ def _rooted(problem: Linearizable, w: np.ndarray, rows: slice, samples: slice) -
 
 def exact(problem: Linearizable) -> bool:
     """Return whether every local cost is its Gauss-Newton model: with the squared loss of a linear model."""
-    return getattr(problem.model, "jacobian_is_constant", False) and problem.loss.quadratic
+    return problem.model.jacobian_is_constant and problem.loss.quadratic
 
 
 def each_local_model(problem: Linearizable, w: np.ndarray, test: Callable[[slice, Error, np.ndarray], None]) -> None:
@@ -101,5 +101,5 @@ def _local_model(problem: Linearizable, w: np.ndarray, rows: slice) -> tuple[Err
 
 def _bytes(problem: Linearizable) -> int:
     """Return how much a pass through the model touches for an agent: nothing here, if its features are on a device."""
-    x, widths = problem.shards.features, sum(getattr(problem.model, "widths", (problem.model.outputs,)))
+    x, widths = problem.shards.features, sum(problem.model.widths or (problem.model.outputs,))
     return int(3 * x.shape[1] * widths * problem.dtype.itemsize) if x.nbytes else 0
