@@ -126,8 +126,8 @@ def test_matrices_that_are_too_large_take_conjugate_gradients(monkeypatch):
 @pytest.mark.parametrize("scale", [1.0, 1e3])
 def test_single_precision_goes_on_in_double_where_that_is_not_enough(scale, monkeypatch):
     """Features of unlike sizes: some agents' systems are too ill-conditioned for seven digits."""
-    again, own = [], exact.minimise
-    monkeypatch.setattr(exact, "minimise", lambda *given: again.append(len(given[1])) or own(*given))
+    again, own = [], exact.solved_again
+    monkeypatch.setattr(exact, "solved_again", lambda *given: again.append(len(given[1])) or own(*given))
     X = RNG.standard_normal((60, 4)) * [1.0, scale, 1 / scale, 1.0]
     shards = consensus.partition(X.astype(np.float32), (X[:, :1] > 0).astype(np.float32), agents=AGENTS, seed=0)
     p = consensus.Problem(consensus.Linear(4), LogisticLoss(), shards, L2(1e-4))

@@ -125,10 +125,10 @@ def test_a_sample_whose_gradient_is_not_finite_counts_as_zero(kind, value):
     X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
     noise = Noise(0.7, 1e-30, 0.0, 0, NONE, NONE)
     w = rng.standard_normal((AGENTS, (kind or consensus.Linear(3)).parameters)).astype(np.float32)
-    p = problem(X, y, kind, np.float32)
-    X[7] = value  # of agent 1
+    p, spoiled = problem(X, y, kind, np.float32), problem(X, y, kind, np.float32)
+    spoiled.shards.features[1, 2] = value  # which partition would not take
     with np.errstate(all="ignore"):
-        found = PrivateProblem(problem(X, y, kind, np.float32), noise, 0)._noisy(w, None)
+        found = PrivateProblem(spoiled, noise, 0)._noisy(w, None)
     assert np.isfinite(found).all()
     assert np.linalg.norm(AGENTS * found, axis=1).max() <= 0.7 * (1 + 1e-5)
     clean = PrivateProblem(p, noise, 0)._noisy(w, None)
@@ -141,9 +141,8 @@ def test_a_sample_whose_gradient_is_not_finite_counts_as_zero(kind, value):
 
 
 def test_a_finite_gradient_whose_square_overflows_is_clipped():
-    X, y = np.zeros((20, 3)), np.zeros(20)
-    X[7] = [3e25, 0, 4e25]
-    p = problem(X, y, dtype=np.float32)
+    p = problem(np.zeros((20, 3)), np.zeros(20), dtype=np.float32)
+    p.shards.features[1, 2] = [3e25, 0, 4e25]  # which partition would not take
     w = np.zeros((AGENTS, 4), np.float32)
     w[1] = [0, 0, 0, 1]
     found = PrivateProblem(p, Noise(1.0, 1e-30, 0.0, 0, NONE, NONE), 0)._noisy(w, None)
