@@ -1,5 +1,6 @@
 """Argument checks shared by the package: every message names the argument, its value and what is allowed."""
 
+import math
 import operator
 import os
 import re
@@ -30,6 +31,7 @@ _REMEDIES = {  # for arrays of other kinds, by NumPy's letter
     "c": "numpy.real({0}) and numpy.imag({0}) are real",
     "M": "give times since one of these dates, such as ({0} - start) / numpy.timedelta64(1, 'D')",
     "m": "give the number of these lengths of time, such as {0} / numpy.timedelta64(1, 'D')",
+    "O": "{0}.astype(float) if these are numbers, labels as 0, 1, ...",
     "V": "give a data frame of these records, pandas.DataFrame(numpy.ravel({0}))",
 }
 _MOST = np.iinfo(np.intp).max  # that an array can be long
@@ -54,7 +56,7 @@ def without_addresses(text: str) -> str:
 
 def number(
     name: str,
-    value: object,
+    value: Any,  # noqa: ANN401  # anything
     *,
     above: float | None = None,
     least: float | None = None,
@@ -64,10 +66,12 @@ def number(
     """Return ``value`` as a float if it is a finite real within the bounds; raise ``ValueError`` otherwise."""
     bounds = [(sign, bound) for sign, bound in zip(_SIGNS, (above, least, below, most), strict=True) if bound is not None]
     wanted = f"a finite number {' and '.join(f'{sign} {bound}' for sign, bound in bounds)}".rstrip()
-    if not isinstance(value, Real) or isinstance(value, bool) or not abs(cast(float, value)) <= sys.float_info.max:
+    try:
+        finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        finite = False
+    if not finite or not all(_SIGNS[sign](value, bound) for sign, bound in bounds):
         raise ValueError(f"{name} must be {wanted}; got {shown(value)}")
-    if not all(_SIGNS[sign](value, bound) for sign, bound in bounds):
-        raise ValueError(f"{name} must be {wanted}; got {value!r}")
     return float(value)
 
 
@@ -127,11 +131,8 @@ def array(name: str, value: object) -> np.ndarray:
     if labels is not None and odd:
         listed = ", ".join(f"{labels[number]!r} ({cell})" for number, cell in [*odd.items()][:5]) + ", ..." * (len(odd) > 5)
         raise ValueError(f"{name} must hold real numbers; not so its columns {listed}: encode or remove them")
-    cell, text = (
-        f", such as {min(odd.items())[1]}" if odd else "",
-        "{0}.astype(float) if these are numbers, labels as 0, 1, ...",
-    )
-    remedy = _REMEDIES.get(found.dtype.kind, text).format(name if name.isidentifier() else "value")
+    cell = f", such as {min(odd.items())[1]}" if odd else ""
+    remedy = _REMEDIES.get(found.dtype.kind, _REMEDIES["O"]).format(name if name.isidentifier() else "value")
     raise ValueError(f"{name} must hold real numbers; got dtype {found.dtype}{cell}: {remedy}")
 
 

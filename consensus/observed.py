@@ -57,8 +57,10 @@ def observed(
         resumed = engine.load(path, lambda found: check_fits(path, found, identity, options.rounds))
         fields, best = from_state(resumed.fields, resumed.best)
         resumed = resumed._replace(fields=fields, best=best)
-    shown = options.progress and engine.root
-    with _progress.of_run(shown, options.rounds, type(method).__name__) as bar, ExitStack() as ending:
+    with (
+        _progress.of_run(options.progress and engine.root, options.rounds, type(method).__name__) as bar,
+        ExitStack() as ending,
+    ):
         saver = None
         if options.checkpoint:
             file = Path(options.checkpoint)
@@ -108,8 +110,7 @@ def _ended(
     except BaseException as error:
         history = observer.history.copy()  # up to its last whole row: ctrl-C may come while one is appended
         if isinstance(error, KeyboardInterrupt) and observer.latest is not None:  # at least the start was seen
-            path = options.checkpoint
-            written = path if path is not None and os.path.exists(path) else None
+            written = options.checkpoint if options.checkpoint and os.path.exists(options.checkpoint) else None
             raise Interrupted(result("stopped by the user", history), written) from None
         with suppress(AttributeError):  # a user's own may have another history
             error.history = history  # type: ignore[attr-defined]  # all are given one

@@ -17,7 +17,7 @@ import pytest
 import consensus
 from tests.helpers.modules import ADDITIONS, CORE, DOORS, MODULES, arrows, definitions, is_addition, is_package, parsed
 
-LINES, FILES = 12_997, 180  # of the core at most, docstrings and comments not counted
+LINES, FILES = 13_000, 180  # of the core at most, docstrings and comments not counted
 
 RUNS = """
 import hashlib, json, sys, warnings

@@ -38,8 +38,8 @@ class WholeNetwork:
     def strong_convexity(self) -> np.ndarray:
         return self._collected(self._problem.strong_convexity)
 
-    def slopes(self, directions: np.ndarray) -> np.ndarray:
-        return self._collected(lambda: self._problem.slopes(directions))
+    def _slopes(self, directions: np.ndarray) -> np.ndarray:
+        return self._collected(lambda: self._problem._slopes(directions))
 
     def _collected(self, constants: Callable[[], np.ndarray]) -> np.ndarray:
         with self._engine.agreed():  # an error on one rank is an error on all

@@ -35,12 +35,6 @@ def accelerated(
         v = point - sub.w
         return np.array([sub.bregman(a), np.vecdot(sub.linear + tau / 2 * v, v)])
 
-    def bend(a: np.ndarray) -> np.ndarray:
-        return np.asarray((sub.loss.gradient(sub.outputs + a, sub.targets) - sub.slopes) * sub.weights[:, :, None])
-
-    def slope(point: np.ndarray, a: np.ndarray) -> np.ndarray:
-        return np.asarray(sub.operator.vjp(bend(a)) + sub.linear + tau * (point - sub.w))
-
     start = sub.residual(sub.w, sub.linear)
     a = sub.operator.jvp(x - sub.w)
     y, ya, momentum = x, a, np.ones(agents, x.dtype)
@@ -48,7 +42,7 @@ def accelerated(
     running, left = np.ones(agents, bool), np.ones(agents, x.dtype)
     iterations = np.zeros(agents, int)
     for _ in range(most):
-        gradient, bent = slope(y, ya), bend(ya)
+        gradient, bent = sub.gradient(y, ya), sub.bend(ya)
         terms = smooth(y, ya)
         rounding = 1e4 * np.finfo(x.dtype).eps * np.abs(terms).sum(axis=0)
         searching = running.copy()
@@ -59,7 +53,7 @@ def accelerated(
             image = sub.operator.jvp(d)
             allowed = lipschitz / 2 * np.vecdot(d, d)
             above = (smooth(new, ya + image) - terms).sum(axis=0) - np.vecdot(gradient, d)
-            mean = (((bend(ya + image) - bent) * image).sum(axis=(1, 2)) + tau * np.vecdot(d, d)) / 2
+            mean = (((sub.bend(ya + image) - bent) * image).sum(axis=(1, 2)) + tau * np.vecdot(d, d)) / 2
             searching &= ~(np.where(allowed > rounding, above, mean) <= allowed)
             if not searching.any():
                 break
@@ -76,7 +70,7 @@ def accelerated(
         momentum = following.astype(x.dtype)
         lipschitz *= 0.95
         iterations += running
-        solved, residual = sub.solved(x, slope(x, a), tolerance, start)
+        solved, residual = sub.solved(x, sub.gradient(x, a), tolerance, start)
         left = np.where(running, (residual / np.where(start > 0, start, 1)).max(axis=0), left)
         running &= ~solved
         if not running.any():

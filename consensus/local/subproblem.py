@@ -68,9 +68,11 @@ class Subproblem(NamedTuple):
 
     def root(self, a: np.ndarray) -> np.ndarray:
         """Return L with L L' = c l''(f + a), a sample at a time."""
-        root = self.loss.curvature_root(self.outputs + a, self.targets)
-        scale = np.sqrt(self.weights)
-        return cast(np.ndarray, root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2)))
+        return weighted_root(self.loss, self.outputs + a, self.targets, self.weights)
+
+    def bend(self, a: np.ndarray) -> np.ndarray:
+        """Return ``c (l'(f + a) - l'(f))`` (agents, samples, outputs)."""
+        return cast(np.ndarray, (self.loss.gradient(self.outputs + a, self.targets) - self.slopes) * self.weights[:, :, None])
 
     def value(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Return the objective (agents,) at x = w + v, with a = J v."""
@@ -84,8 +86,7 @@ class Subproblem(NamedTuple):
 
     def gradient(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Return the gradient (agents, P) of all but an r that is not quadratic, at x = w + v with a = J v."""
-        bend = (self.loss.gradient(self.outputs + a, self.targets) - self.slopes) * self.weights[:, :, None]
-        gradient: np.ndarray = self.operator.vjp(bend) + self.linear + self.tau * (x - self.w)
+        gradient: np.ndarray = self.operator.vjp(self.bend(a)) + self.linear + self.tau * (x - self.w)
         return gradient + self.regularizer.gradient(x) if self.regularizer.quadratic else gradient
 
     def residual(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -136,3 +137,9 @@ def _power(operator: Operator, weights: np.ndarray, shape: tuple[int, ...], dtyp
         v /= np.maximum(np.linalg.norm(v, axis=1, keepdims=True), np.finfo(dtype).tiny)
         v = operator.vjp(weights * operator.jvp(v))
     return cast(np.ndarray, 2 * np.linalg.norm(v, axis=1))
+
+
+def weighted_root(loss: Loss, outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return L with L L' = c l''(outputs), a sample at a time."""
+    root, scale = loss.curvature_root(outputs, targets), np.sqrt(weights)
+    return cast(np.ndarray, root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2)))

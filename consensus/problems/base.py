@@ -505,19 +505,8 @@ class BaseProblem(ABC):
             modulus = modulus + self.nonconvex.strong_convexity
         return modulus + (self.regularizer.strong_convexity if self.regularizer.smooth else 0.0)
 
-    def slopes(self, directions: np.ndarray) -> np.ndarray:
-        """Return ``D' grad g_i(0)``, in which agents' costs can be compared by a few numbers.
-
-        Parameters
-        ----------
-        directions : ndarray (P, count)
-            The columns of D.
-
-        Returns
-        -------
-        ndarray (agents, count)
-            The slopes of the costs along the directions.
-        """
+    def _slopes(self, directions: np.ndarray) -> np.ndarray:
+        """Return ``grad g_i(0)' D`` (agents, count) for D (P, count), by which agents' costs are compared in a few numbers."""
         return np.asarray(self._gradient(self._stack(np.zeros((self.agents, self.parameters)))) @ directions)
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -150,7 +149,8 @@ def chosen(problem: BaseProblem, network: ScheduleLike) -> tuple[Solver, str]:
         return adaptive, "the costs are not known to be convex, or Lipschitz constants are not known"
     if mu < 0:
         return adaptive, "the regularizer is not convex"
-    if not (slack := spectral_gap(W)) > 1e-12:
+    slack = spectral_gap(W)
+    if not slack > 1e-12:
         return adaptive, "the graph is not connected, or agents only swap values: the mixing matrix has no spectral gap"
     condition, chi = L / mu if mu > 0 else np.inf, spread(network) / slack
     if min(condition, _MOST) > _AHEAD * chi**2:
@@ -165,11 +165,16 @@ def chosen(problem: BaseProblem, network: ScheduleLike) -> tuple[Solver, str]:
 
 def _across(W: sparse.csr_array) -> float:
     """Return the largest distance between two agents, of many a bound from below by two searches."""
-    distances = partial(csgraph.shortest_path, (W != 0).astype(np.int8), "D", directed=False, unweighted=True)
-    return float(distances(indices=None if W.shape[0] <= _EXACT else int(distances(indices=0).argmax())).max())
+    edges = (W != 0).astype(np.int8)
+
+    def distances(first: int | None) -> np.ndarray:
+        return np.asarray(csgraph.shortest_path(edges, "D", directed=False, unweighted=True, indices=first))
+
+    first = None if W.shape[0] <= _EXACT else int(distances(0).argmax())
+    return float(distances(first).max())
 
 
 def _unlikeness(problem: BaseProblem) -> float:
     """Return z, ``z^2 = mean_i |s_i - s|^2 / |s|^2``, s_i the slopes of agent i's cost at 0, and s their mean."""
-    slopes = problem.slopes(np.random.default_rng(0).standard_normal((problem.parameters, _SEEN)))
+    slopes = problem._slopes(np.random.default_rng(0).standard_normal((problem.parameters, _SEEN)))
     return float(np.sqrt(slopes.var(axis=0).sum()) / max(np.linalg.norm(slopes.mean(axis=0)), np.finfo(float).tiny))

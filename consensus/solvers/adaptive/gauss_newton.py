@@ -8,6 +8,7 @@ import numpy as np
 from consensus._arrays.parallel import CHUNK_BYTES, for_chunks
 from consensus._arrays.sparse import SparseRows
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
+from consensus.local.subproblem import weighted_root
 from consensus.models.linearization import linearize
 from consensus.problems import Linearizable
 
@@ -61,9 +62,7 @@ def _rooted(problem: Linearizable, w: np.ndarray, rows: slice, samples: slice) -
     """Return a root of the loss's curvature, weights included, and the model's linearization with its optional methods."""
     shards = problem.shards
     outputs, linearization = linearize(problem.model, w[rows], shards.features[rows, samples])
-    root = problem.loss.curvature_root(outputs, shards.targets[rows, samples])
-    scale = np.sqrt(problem.weights[rows, samples])
-    return root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2)), linearization
+    return weighted_root(problem.loss, outputs, shards.targets[rows, samples], problem.weights[rows, samples]), linearization
 
 
 def exact(problem: Linearizable) -> bool:

@@ -63,7 +63,7 @@ def test_slopes_are_differences_of_costs_at_zero_along_directions():
         p = problem(loss, consensus.L2(0.3))
         steps = (np.stack([p.value(np.tile(e * d, (p.agents, 1))) for d in directions.T], axis=1) for e in (1e-4, -1e-4))
         ahead, behind = steps
-        np.testing.assert_allclose(p.slopes(directions), (ahead - behind) / 2e-4, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(p._slopes(directions), (ahead - behind) / 2e-4, rtol=1e-6, atol=1e-9)
 
 
 def functions(regularizer=consensus.L2(0.5), **more):  # noqa: B008 (it is frozen)
