@@ -168,7 +168,7 @@ for name, regularizer in ALL.items():
     for method in ("smooth_value", "smooth_gradient"):
         if hasattr(regularizer, method):
             case(f"{name}.{method}", getattr(regularizer, method), drawn(AGENTS, P))
-    if hasattr(regularizer, "prox_slope"):
+    if regularizer.prox_slope:
         case(f"{name}.prox_slope", lambda v, r=regularizer: r.prox_slope(v, 0.3), drawn(AGENTS, P))
 case("L2(weight)", lambda weight: consensus.L2(weight).prox(np.ones((2, 3)), 0.3), np.array([1.0, 0, 3]))
 case("Box(lower, upper)", lambda a, b: consensus.Box(a, b).prox(np.arange(6.0).reshape(2, 3), 1.0), np.zeros(3), np.arange(3.0))
