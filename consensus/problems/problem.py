@@ -110,7 +110,7 @@ class Problem(SampleSums):
         scale = 1 / total_weight(loss, shards) if reduction == "mean" else 1.0
         self.weights = scaled(shards.weights, scale)  #: c on samples, zero on padding
         self._samples = int(np.count_nonzero(self.weights))
-        self._prepare_sums(math.prod(shape))
+        self._plan_sums(math.prod(shape))
 
     def __repr__(self) -> str:
         size, r = f"{self.agents} agents, {self.shards.samples} samples", self.nonconvex or self.regularizer
@@ -288,7 +288,7 @@ class Problem(SampleSums):
         self._check_buffers()
         problem = copy.copy(self)
         problem.model, problem.cache = _checks.completed(cast(Any, self.model).evaluated(buffers), ModelDefaults), Cache()
-        problem._prepare_sums(math.prod(self.shards.features.shape[2:]))
+        problem._plan_sums(math.prod(self.shards.features.shape[2:]))
         return problem
 
     def objective(self, point: ArrayLike) -> float:
@@ -306,7 +306,7 @@ class Problem(SampleSums):
         def noted(w: np.ndarray, x: np.ndarray, d: np.ndarray, c: np.ndarray, out: np.ndarray, model: Model) -> None:
             out[0] = cast(Any, model).statistics(w, x)
 
-        return self._over(noted, w, (cast(Any, self.model).buffer_size,))
+        return self._over_samples(noted, w, (cast(Any, self.model).buffer_size,))
 
     def test_set(self, test: Any) -> TestSet:  # noqa: ANN401  # arrays or frames of any library
         return owned_test(self, test) if isinstance(test, Shards) else held_out(self, test)

@@ -143,15 +143,15 @@ def weighted_sum(losses: np.ndarray, weights: np.ndarray, out: np.ndarray) -> No
         out[...] = np.multiply(losses, weights).sum(axis=-1, dtype=np.float64)
 
 
-def as_it_is(rows: slice, found: np.ndarray) -> None:
+def done(rows: slice, found: np.ndarray) -> None:
     """Go on with nothing."""
 
 
-class Way(NamedTuple):
+class SumPlan(NamedTuple):
     """Plan of sums over so many samples of each agent; chosen by the largest shard, so that all engines have equal bits."""
 
     few: int  # samples of an agent in one pass
-    by_agent: bool  # each agent by itself: its samples depend on each other
+    apart: bool  # each agent by itself: its samples depend on each other
     alone: bool  # whether they fill a cache: then a chunk is one agent, without padding
     touched: int  # bytes of an agent, and those that need not fit into a cache
     streamed: int
@@ -169,10 +169,10 @@ class SampleSums(BaseProblem):
     micro_batch: int | None = None  #: samples of an agent in one pass through the model; None: as many as fit
     _samples: int
 
-    def _prepare_sums(self, size: int) -> None:
+    def _plan_sums(self, size: int) -> None:
         """Choose how to add, once the attributes above are set; ``size`` is how many numbers a sample's features are."""
-        self._gradients = self._gradients_by(self.model)
-        self._fused = self._gradients if isinstance(self._gradients, FusedSums) else None
+        self._write_gradients = self._gradient_writer(self.model)
+        self._fused = self._write_gradients if isinstance(self._write_gradients, FusedSums) else None
         # The number times w that the regularizer adds to gradients; None if that is not all.
         r = self.regularizer
         self._ridge = r.weight if self.nonconvex is None and type(r) is L2 and type(r.weight) is float else None
@@ -189,10 +189,10 @@ class SampleSums(BaseProblem):
             return self
         problem = copy.copy(self)
         problem.model, problem.cache = _checks.completed(self.model.exact, ModelDefaults), Cache()
-        problem._gradients = self._gradients_by(problem.model)
+        problem._write_gradients = self._gradient_writer(problem.model)
         return problem
 
-    def _gradients_by(self, model: ModelDefaults) -> ChunkFunction:
+    def _gradient_writer(self, model: ModelDefaults) -> ChunkFunction:
         """Return the function of a chunk that writes the gradients: a kernel, the model's own, or by its linearization."""
         own = model.gradient_of(self.loss)
         if isinstance(own, FusedSums):
@@ -200,7 +200,7 @@ class SampleSums(BaseProblem):
         return functools.partial(pulled_back if own is None else by_model, model=model, loss=self.loss)
 
     def _value(self, w: np.ndarray) -> np.ndarray:
-        if prepared := self._prepared():
+        if prepared := self._kernel_calls():
             return prepared.value(w)
 
         def summed(
@@ -217,12 +217,12 @@ class SampleSums(BaseProblem):
                     self._fused.value(w, x[:, some], d[:, some], c[:, some], own)
                 out[...] = sums.sum(axis=0, dtype=np.float64)
 
-        return self._over(summed, w, ())
+        return self._over_samples(summed, w, ())
 
     def _gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
-        if batch is None and (prepared := self._prepared()):
+        if batch is None and (prepared := self._kernel_calls()):
             return prepared.gradient(w)
-        return self._over(self._gradients, w, (self.parameters,), batch)
+        return self._over_samples(self._write_gradients, w, (self.parameters,), batch)
 
     _batch_gradient = _gradient
 
@@ -240,7 +240,7 @@ class SampleSums(BaseProblem):
             outputs = pulled_back(w, x, d, c, out[:, 1:], model, self.loss)
             weighted_sum(self.loss.value(outputs, d), c, out[:, 0])
 
-        both = self._over(summed, w, (1 + self.parameters,))  # one array, as sums over parts of shards add up one
+        both = self._over_samples(summed, w, (1 + self.parameters,))  # one array, as sums over parts of shards add up one
         return both[:, 0], both[:, 1:]
 
     def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
@@ -248,17 +248,17 @@ class SampleSums(BaseProblem):
             return super().average_gradient(w, batch)
         w = self._stack(w)
         self.work.count(self._samples if batch is None else 0)
-        if batch is None and (prepared := self._prepared()) and prepared.average:
+        if batch is None and (prepared := self._kernel_calls()) and prepared.average:
             return prepared.average(w)
         if self._fused is not None:
-            summed = functools.partial(self._gradients, scale=self.network_size, ridge=self._ridge)
-            return self._over(summed, w, (self.parameters,), batch)
+            summed = functools.partial(self._write_gradients, scale=self.network_size, ridge=self._ridge)
+            return self._over_samples(summed, w, (self.parameters,), batch)
         numbers = np.array(self.network_size, self.dtype), np.array(self._ridge, self.dtype)
 
         def average(rows: slice, gradient: np.ndarray) -> None:
             kernels.combined(gradient, w[rows], *numbers, out=gradient)
 
-        return self._over(self._gradients, w, (self.parameters,), batch, average)
+        return self._over_samples(self._write_gradients, w, (self.parameters,), batch, average)
 
     def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         if self._ridge is None or x.dtype != self.dtype:
@@ -272,19 +272,19 @@ class SampleSums(BaseProblem):
         def descend(rows: slice, gradient: np.ndarray) -> None:
             kernels.descended(x[rows], gradient, w[rows], *numbers, out=gradient)  # number by number, in its place
 
-        return self._over(self._gradients, w, (self.parameters,), batch, descend)
+        return self._over_samples(self._write_gradients, w, (self.parameters,), batch, descend)
 
-    def _prepared(self) -> Prepared | None:
+    def _kernel_calls(self) -> Prepared | None:
         """Return the functions of w that are a single call of a kernel, made once; None if a sum takes more than that."""
-        return self.cache.get(SampleSums, self._prepare)
+        return self.cache.get(SampleSums, self._make_kernel_calls)
 
-    def _prepare(self) -> Prepared | None:
+    def _make_kernel_calls(self) -> Prepared | None:
         x, d, fused = self.shards.features, self.shards.targets, self._fused
         few = x.nbytes <= _FEW and 2 * x.shape[1] * self._sample_bytes <= self._little
         return fused.prepared(x, d, self.weights, self.network_size, self._ridge) if few and fused else None
 
-    def _over(
-        self, function: ChunkFunction, w: np.ndarray, row: tuple[int, ...], batch: Batch | None = None, then: Then = as_it_is
+    def _over_samples(
+        self, function: ChunkFunction, w: np.ndarray, row: tuple[int, ...], batch: Batch | None = None, then: Then = done
     ) -> np.ndarray:
         """Return what ``function(w, x, d, c, out)`` writes to ``out`` (agents, *row), for samples (x, d) with weights c.
 
@@ -297,13 +297,13 @@ class SampleSums(BaseProblem):
             batch = checked(batch, self.agents, c.shape[1])
             self.work.samples += int(np.count_nonzero(batch.weights))
             c = taken(c, batch.indices) * batch.weights
-        way, numbers = self._way(c.shape[1]), tuple[np.ndarray, ...]()
-        if way.by_agent or (batch is not None and trains_apart(self.model)):
+        plan, numbers = self._plan_for(c.shape[1]), tuple[np.ndarray, ...]()
+        if plan.apart or (batch is not None and trains_apart(self.model)):
             function, numbers = by_agent(function, self.model, self.loss, batch), (self.rows,)
-        elif batch is None and c.shape[1] > way.few:
-            passes, way = tuple(parts(c.shape[1], way.few)), self._way(way.few)
-            function = of_parts(unpadded(function) if way.alone else function, passes)
-        elif way.alone:
+        elif batch is None and c.shape[1] > plan.few:
+            passes, plan = tuple(parts(c.shape[1], plan.few)), self._plan_for(plan.few)
+            function = of_parts(unpadded(function) if plan.alone else function, passes)
+        elif plan.alone:
             function = unpadded(function)
 
         def cut(rows: slice) -> tuple[np.ndarray, ...]:
@@ -317,13 +317,13 @@ class SampleSums(BaseProblem):
             function(*cut(rows))
             then(rows, out[rows])
 
-        if way.whole and one_blas_thread.depth:
+        if plan.whole and one_blas_thread.depth:
             everyone = slice(0, self.agents)
             function(*cut(everyone))
             then(everyone, out)
         else:
             all_stream = self._fused is not None and batch is None  # kernels need no chunks that fit into a cache
-            for_chunks(chunk, self.agents, way.touched, 0, way.touched if all_stream else way.streamed, way.shared)
+            for_chunks(chunk, self.agents, plan.touched, 0, plan.touched if all_stream else plan.streamed, plan.shared)
         return out
 
     @property
@@ -333,18 +333,18 @@ class SampleSums(BaseProblem):
             return sys.maxsize
         return self.micro_batch or self.model.samples_at_once(self.dtype)
 
-    def _way(self, count: int) -> Way:
+    def _plan_for(self, count: int) -> SumPlan:
         """Return how sums over ``count`` samples of each agent go; found once."""
-        return self.cache.get((Way, count), lambda: self._found_way(count))
+        return self.cache.get((SumPlan, count), lambda: self._made_plan(count))
 
-    def _found_way(self, count: int) -> Way:
+    def _made_plan(self, count: int) -> SumPlan:
         touched = self.bytes_touched(count)
         fills, streamed = 2 * count * self._sample_bytes > self._little, self._agent_bytes
         if self._agents_per_call > 1 and not fills:
             streamed = max(streamed, touched - CHUNK_BYTES // self._agents_per_call)
-        return Way(
+        return SumPlan(
             few=self.samples_at_once,
-            by_agent=has_buffers(self.model) or of_batches(self.loss),
+            apart=has_buffers(self.model) or of_batches(self.loss),
             alone=fills and self._fused is None,  # kernels skip padding anyway
             touched=touched,
             streamed=streamed,

@@ -136,7 +136,7 @@ class LazyProblem(LazySums):
         self.micro_batch = None if micro_batch is None else _checks.count("micro_batch", micro_batch)
         self._scale = np.array(1 / self._total(d) if reduction == "mean" else 1.0, self.dtype)
         self._samples = int(shards.sizes.sum())
-        self._prepare_sums(math.prod(self._sample))
+        self._plan_sums(math.prod(self._sample))
 
     def __repr__(self) -> str:
         size, r = f"{self.agents} agents, {self.shards.samples} samples", self.nonconvex or self.regularizer

@@ -17,8 +17,8 @@ from consensus.problems.samples import (
     SampleSums,
     Then,
     added_up,
-    as_it_is,
     by_agent,
+    done,
     of_batches,
     trains_apart,
     unpadded,
@@ -46,11 +46,11 @@ class LazySums(SampleSums):
     def samples_at_once(self) -> int:
         return min(self.shards.chunk, super().samples_at_once)
 
-    def _prepare(self) -> None:
+    def _make_kernel_calls(self) -> None:
         return None  # no kernel takes all samples at once
 
-    def _over(
-        self, function: ChunkFunction, w: np.ndarray, row: tuple[int, ...], batch: Batch | None = None, then: Then = as_it_is
+    def _over_samples(
+        self, function: ChunkFunction, w: np.ndarray, row: tuple[int, ...], batch: Batch | None = None, then: Then = done
     ) -> np.ndarray:
         if batch is not None:
             self.work.samples += int(np.count_nonzero(batch.weights))
@@ -59,10 +59,10 @@ class LazySums(SampleSums):
         chosen = self._chosen(self._only if batch is None else batch)
         few = min(most, self.samples_at_once) if chosen is None else chosen.indices.shape[1]
         several = chosen is None and most > few  # of the whole network, so that all engines have equal bits
-        way, everyone = self._way(few), np.arange(self.agents)
+        plan, everyone = self._plan_for(few), np.arange(self.agents)
         if of_batches(self.loss) or (batch is not None and trains_apart(self.model)):
             function, arrays = by_agent(function, self.model, self.loss, batch), (*arrays, self.rows)
-        elif self.trial is not None and way.alone:
+        elif self.trial is not None and plan.alone:
             function = unpadded(function)
 
         def passes(agents: np.ndarray) -> Iterator[tuple[slice, Any, np.ndarray, np.ndarray]]:
@@ -84,7 +84,7 @@ class LazySums(SampleSums):
                     function(own, x, d, c, result, *numbers)
             then(rows, out[rows])
 
-        for_chunks(chunk, self.agents, way.touched, 0, way.streamed, way.shared)
+        for_chunks(chunk, self.agents, plan.touched, 0, plan.streamed, plan.shared)
         return out
 
     def _chosen(self, batch: Batch | None) -> Batch | None:
