@@ -7,6 +7,7 @@ from consensus._arrays.sparse import SparseRows
 from consensus.data.shards import Shards
 
 _FAR = 10.0  # standard deviations of features and targets that are far from one
+_SMALL = 1e-3  # of features: smaller ones beside a bias of one take many rounds, and some 1e-5 do not move in hundreds
 _BYTES = 1 << 24  # of samples that are copied at a time
 
 
@@ -18,8 +19,7 @@ def warn_if_not(shards: Shards, targets_too: bool) -> None:
             continue
         means, spreads = _moments(values, real)
         odd = (spreads > _FAR) | (np.abs(means) > _FAR * np.maximum(spreads, 1.0))
-        if kind == "target":
-            odd |= (spreads > 0) & (spreads < 1 / _FAR)
+        odd |= (spreads > 1e-12 * np.abs(means)) & (spreads < (1 / _FAR if kind == "target" else _SMALL))
         for place in map(tuple, np.argwhere(odd).tolist()):
             which = place if len(place) > 1 else place[0]  # of an image, channel, row and column
             far.append(f"{kind} {which} (mean {means[place]:.3g}, standard deviation {spreads[place]:.3g})")

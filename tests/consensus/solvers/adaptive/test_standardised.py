@@ -27,6 +27,7 @@ def scaled(feature=1.0, target=1.0, shift=0.0, loss="squared"):
     ({"target": 0.001}, r"target 0 \(mean .*, standard deviation 0\.001\)"),
     ({"feature": 1000.0, "target": 1000.0}, r"feature 2 .*, target 0 "),
     ({"feature": 1000.0, "loss": "logistic"}, r"feature 2 "),
+    ({"feature": 1e-5, "loss": "logistic"}, r"feature 2 \(mean .*, standard deviation 1e-05\);"),
 ])  # fmt: skip
 def test_data_far_from_standardised_are_named(settings, named):
     with pytest.warns(UserWarning, match="data far from standardised: " + named) as caught:
@@ -37,7 +38,17 @@ def test_data_far_from_standardised_are_named(settings, named):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"loss": "logistic"}, {"feature": 0.0}, {"feature": 3.0, "shift": 2.0}, "padding"], ids=str
+    "settings",
+    [
+        {},
+        {"loss": "logistic"},
+        {"feature": 0.0},
+        {"feature": 0.0, "shift": 0.1},
+        {"feature": 0.01},
+        {"feature": 3.0, "shift": 2.0},
+        "padding",
+    ],
+    ids=str,
 )
 def test_standardised_data_give_no_warning(settings):
     if settings == "padding":
