@@ -31,11 +31,17 @@ ast.parse = _parse_in_turn
 
 def pytest_addoption(parser):
     parser.addoption("--engine", choices=["processes", "mpi", "torch", "threads"], help="where runs happen that name no engine")
+    parser.addoption("--device", default="cpu", help="where tests of the engine Device compute, such as cuda")
 
 
 def pytest_configure(config):
-    """``pytest tests/consensus/solvers --engine=processes``; ``mpiexec -n 2 pytest tests/consensus/solvers --engine=mpi``."""
+    """``pytest tests/consensus/solvers --engine=processes``; ``mpiexec -n 2 pytest tests/consensus/solvers --engine=mpi``;
+    ``pytest tests/consensus/device --device=cuda``."""
     os.fsync = lambda file: None  # thousands of small files, none of which has to outlive a power cut
+    if config.getoption("--device") != "cpu":
+        from consensus.device import Device
+
+        Device.__init__.__defaults__ = (config.getoption("--device"),)
     if config.getoption("--engine"):
         from consensus import solve
         from consensus.engines import MPI, Processes, Torch

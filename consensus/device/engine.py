@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from collections.abc import Iterator
@@ -11,9 +12,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from consensus.communication.states import flatten, rebuild
+from consensus import _checks
+from consensus.communication.states import flatten
+from consensus.device.graphs import Rounds, mapped
 from consensus.device.network import DeviceNetwork, on_device
-from consensus.device.problem import DeviceFunctions, DeviceProblem, Observed, OnDevice
+from consensus.device.problem import DeviceFunctions, DeviceProblem, Observed, OnDevice, There
 from consensus.device.rows import DeviceRows
 from consensus.engines.base import Engine, S
 from consensus.engines.protocols import Problem, Solver, State
@@ -22,13 +25,13 @@ from consensus.errors import DivergenceError, WorkerError
 from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device
 from consensus.observe import Gathered, Observer
-from consensus.observe.gather import Whole
 from consensus.problems.functions import FunctionProblem
 from consensus.solvers import NIDS, AdaptiveNEXT, Auto, check_needs
 from consensus.solvers.auto import chosen
 from topologies.schedules import ScheduleLike
 
 _LOOKED = 16  # rounds between two looks at whether the iterates are lost: each look waits for the device
+_CAPTURED = 1 << 26  # numbers in rows up to which rounds are captured: larger ones are seldom short
 _LARGEST = 1e150  # an iterate beyond this is lost
 _REMEDY = "take engine='stacked'; docs/gpu.md lists what runs there"
 
@@ -46,6 +49,9 @@ class Device(Engine):
     ----------
     device : str
         A device of PyTorch's: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``, ....
+    graphs : bool or None
+        Whether rounds that ask a device for the same are captured, and replayed as one CUDA graph: see Notes. None, the
+        default, for a GPU of CUDA, a loss of the package's, and at most 2^26 numbers in the rows of all agents.
 
     Raises
     ------
@@ -64,6 +70,12 @@ class Device(Engine):
     kernels: ``torch.use_deterministic_algorithms(True)``. Checkpoints are those of all engines: a run goes on on another one.
     Iterates that are lost are noticed in recorded rounds, and every 16.
 
+    With ``graphs`` a method's ``step`` is called in every round, but what it asks of the device is noted, and done at once if
+    two rounds before have asked for the same; numbers of the host, such as steps, batches and matrices, are those of the round.
+    Rounds in which the method looks at numbers of the device are computed call by call. The rows of the state, and what a round
+    computes, are in memory a second time. What a module or a loss of one's own does beside its computations on the device is
+    done while it is captured, and not again: give ``graphs=False`` if that matters.
+
     Examples
     --------
     >>> import numpy as np, consensus, topologies
@@ -81,9 +93,11 @@ class Device(Engine):
     """
 
     device: str = "cpu"
+    graphs: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "device", checked_device(loaded(), self.device))
+        _checks.choice("graphs", self.graphs, (True, False, None))
 
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
         if isinstance(solver, Auto) and solver.solver is None:
@@ -99,39 +113,47 @@ class Device(Engine):
             there = (DeviceFunctions if type(problem) is FunctionProblem else DeviceProblem)(problem, self.device)
             network = DeviceNetwork(schedule, problem.dtype, self.device)
             self._try(there, network, method, begin)
-        observer.attach(cast(Problem, Observed(there)), Whole())
+        observer.attach(cast(Problem, Observed(there)), There())
         since, seconds = time.perf_counter(), 0.0
-        state = self._begun(problem, there, method, begin)
+        state, step = self._begun(problem, there, method, begin), functools.partial(method.step, there, network)
+        rounds_there = Rounds(self.device) if self._captures(there) else None
         try:
             while True:
                 due = observer.due(state.round)
                 if (due or state.round % _LOOKED == 0) and not float(abs(state.w).max()) < _LARGEST:
                     raise DivergenceError(state.round, solver)
                 if due:
-                    w = _here(state.w)  # for which it waits
+                    # Its numbers are known, as they were looked at; they go to the host if more than sums is measured.
+                    w = state.w if observer.recorder.sums else _here(state.w)
                     seconds += time.perf_counter() - since
                     own = _here(method.report(state)) if method.history_columns else None
                     counts = network.counts | problem.work.counts | {"traffic": network.traffic}
-                    observer.tick(state.round, w)
                     decision = observer.see(Gathered(state.round, w, own, counts, seconds))
                     reason = decision.reason
                     if decision.save or (reason and observer.saver):
-                        observer.save(flatten(_mapped(state, _here)))
+                        observer.save(flatten(mapped(state, _here)))
                     if reason or state.round >= rounds:
+                        observer.tick(state.round, _here(w))
                         return reason
                     since = time.perf_counter()
                 else:
                     observer.tick(state.round)
                 with self._memory(f"in round {state.round + 1}"):
-                    state = method.step(there, network, state)
+                    state = step(state) if rounds_there is None else rounds_there.step(step, state)
         except KeyboardInterrupt:
             observer.tick(state.round, _here(state.w))
             raise
 
+    def _captures(self, there: OnDevice) -> bool:
+        if self.graphs is not None:
+            return self.graphs
+        own = there.trusted or type(there) is DeviceFunctions  # whose functions of NumPy are called in every round
+        return self.device.startswith("cuda") and own and there.agents * there.parameters <= _CAPTURED
+
     def _begun(self, problem: Problem, there: Any, solver: Solver, begin: Begin) -> State:  # noqa: ANN401
         if begin.resumed:
-            return cast(State, _mapped(begin.state(problem, solver), self._there))
-        return cast(State, _mapped(solver.init(there, self._there(begin.numbers["w"])), self._there))
+            return cast(State, mapped(begin.state(problem, solver), self._there))
+        return cast(State, mapped(solver.init(there, self._there(begin.numbers["w"])), self._there))
 
     def _there(self, value: Any) -> Any:  # noqa: ANN401  # numbers of the host stay there
         array = isinstance(value, np.ndarray) and value.ndim and value.dtype.kind == "f"
@@ -155,7 +177,7 @@ class Device(Engine):
         own, trial = there.apart(), DeviceNetwork(network.schedule, network.dtype, self.device)
         try:
             with warnings.catch_warnings(action="ignore"):  # the run has them, too
-                state = _mapped(solver.init(own, self._there(begin.numbers["w"])), self._there)
+                state = mapped(solver.init(own, self._there(begin.numbers["w"])), self._there)
                 state = solver.step(own, trial, state)
                 fits = isinstance(state.w, DeviceRows)
                 if not own.trusted:
@@ -195,8 +217,3 @@ def _unfit(solver: object, problem: Any) -> str | None:  # noqa: ANN401
 
 def _here(value: Any) -> Any:  # noqa: ANN401
     return value.host() if isinstance(value, DeviceRows) else value
-
-
-def _mapped(state: Any, function: Any) -> Any:  # noqa: ANN401
-    """Return a state with ``function`` of each of its values."""
-    return rebuild(state, {name: function(value) for name, value in flatten(state).items()})

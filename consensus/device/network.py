@@ -61,26 +61,27 @@ class DeviceNetwork(StackedNetwork):
         rule: Callable[[Messages], np.ndarray] | None = None,
     ) -> tuple[np.ndarray, ...]:
         plans = [self._plans.at(round, kind) for kind in kinds]
-        rows, numbers = [], beside
+        rows: list[DeviceRows] = []
+        numbers = beside
         for block, kind in zip(blocks, kinds * len(blocks) if len(kinds) == 1 else kinds, strict=True):
             if isinstance(block, DeviceRows):
-                rows.append(block.tensor)
+                rows.append(block)
                 numbers += block.size // self.agents
             elif type(block) is np.ndarray:  # solvers begin with some of the host, such as ones
-                rows.append(self._there(block))
+                rows.append(DeviceRows(self._there(block)))
                 numbers += block.size // self.agents
             elif isinstance(block, Rounded):
-                rows.append(block.rows.tensor)
+                rows.append(block.rows)
                 self._weigh(plans[0], block)
             else:  # packed by the host: see OnHost
                 sent = self._packed(plans[0], kind, block)
-                rows.append(self._there(self._received(plans[0], sent, cast(Packed, block))))
+                rows.append(DeviceRows(self._there(self._received(plans[0], sent, cast(Packed, block)))))
         self._count_exchange(plans[0], numbers)
         plans = plans * len(rows) if len(plans) == 1 else plans
         if rule is None:
-            mixed = [DeviceRows(_times(plan.extra, part)) for plan, part in zip(plans, rows, strict=True)]
+            mixed = [part.called(_times, plan.extra) for plan, part in zip(plans, rows, strict=True)]
         else:
-            mixed = [_ruled(rule, plan, self.rows, DeviceRows(part)) for plan, part in zip(plans, rows, strict=True)]
+            mixed = [_ruled(rule, plan, self.rows, part) for plan, part in zip(plans, rows, strict=True)]
         return cast("tuple[np.ndarray, ...]", tuple(mixed))
 
     def rounded(self, rows: Any, unit: Any) -> Any:  # noqa: ANN401  # DeviceRows, and Packed but for its bytes
@@ -172,6 +173,6 @@ def _ruled(rule: Callable[[Messages], Any], plan: Plan, agents: slice, rows: Any
     return cast(DeviceRows, rule(DeviceMessages.of(plan, agents, rows, rows)).reshape(rows.shape))
 
 
-def _times(matrix: Tensor, rows: Tensor) -> Tensor:
-    flat = matrix @ rows.reshape(len(rows), -1)
-    return flat.reshape(rows.shape)
+def _times(rows: DeviceRows, matrix: Tensor) -> DeviceRows:
+    flat = matrix @ rows.tensor.reshape(len(rows), -1)
+    return DeviceRows(flat.reshape(rows.shape))

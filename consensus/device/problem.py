@@ -20,6 +20,7 @@ from consensus.frameworks.torch_device import forms_of
 from consensus.local.systems import estimates
 from consensus.models import MLP, Linear
 from consensus.models.linearization import fitting
+from consensus.observe.gather import Whole
 from consensus.problems.batch import Batch, checked
 from consensus.problems.samples import by_agent, has_buffers, of_batches, trains_apart
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 Forward = Callable[
     ["list[Tensor]", "Tensor"], "Tensor"
 ]  # of the model's arrays (agents, ...) and samples (agents, samples, ...)
+
+
+Sums = tuple[DeviceRows, ...]  # gradients, and maybe the sums themselves
+Rows = DeviceRows | np.ndarray
 
 
 class OnDevice(ABC):
@@ -205,37 +210,53 @@ class DeviceProblem(OnDevice):
     def _leaves(self, rows: Tensor) -> list[Tensor]:
         return [rows[:, start:end].reshape(len(rows), *shape).requires_grad_() for start, end, shape in self._spans]
 
-    def _sums(self, w: DeviceRows, batch: Batch | None, values: bool) -> list[DeviceRows]:
+    def _sums(self, w: DeviceRows, batch: Batch | None, values: bool) -> Sums:
         """Return the gradients of sums over samples, and maybe the sums.
 
         A batch takes one pass. All samples take as many as are reckoned to fit, or as a batch had until now, if these are more.
         Modules that draw random numbers or normalise by their samples, and losses of a batch, take one agent after the other,
         as in one process.
         """
-        torch, problem = loaded(), self._problem
+        problem = self._problem
         problem.work.gradients += 1
-        x, d, c = self._features, self._targets, self._weights
         if batch is None:
             problem.work.samples += problem._samples
-            most = problem.micro_batch or self._largest[0]
         else:
-            batch = checked(batch, problem.agents, c.shape[1])
+            batch = checked(batch, problem.agents, self._weights.shape[1])
             problem.work.samples += int(np.count_nonzero(batch.weights))
-            places = torch.from_numpy(batch.indices.astype(np.int64)).to(c.device, non_blocking=True)
-            counted = torch.from_numpy(batch.weights.astype(problem.dtype)).to(c.device, non_blocking=True)
-            x, d, c = x[self._agents, places], d[self._agents, places], c[self._agents, places] * counted
-            most = c.shape[1]
-            self._largest[0] = max(self._largest[0], most)
-        leaves = self._leaves(w.tensor)
+            drawn = batch.indices.astype(np.int64), batch.weights.astype(problem.dtype)
+            self._largest[0] = max(self._largest[0], drawn[0].shape[1])
         several = has_buffers(problem.model) or of_batches(problem.loss)  # samples that depend on each other
         if several or (batch is not None and trains_apart(problem.model)):
-            found = self._in_turn(w.tensor, x, d, c, batch, values)
-        else:
-            found = []
-            for part in even_parts(c.shape[1], most):
-                more = self._pass(self._forward, leaves, x[:, part], d[:, part], c[:, part], values)
-                found = [a + b for a, b in zip(found, more, strict=True)] if found else more
-        return [DeviceRows(flat(found[: len(leaves)], len(w))), *map(DeviceRows, found[len(leaves) :])]
+            samples = (self._features, self._targets, self._weights) if batch is None else self._drawn(*drawn)
+            return self._together(w, self._in_turn(w.tensor, *samples, batch, values))
+        return cast(Sums, w.called(self._of_all, values) if batch is None else w.called(self._of_batch, values, *drawn))
+
+    def _of_all(self, w: DeviceRows, values: bool) -> Sums:
+        x, d, c = self._features, self._targets, self._weights
+        leaves = self._leaves(w.tensor)
+        found: list[Tensor] = []
+        for part in self._parts(c.shape[1]):
+            more = self._pass(self._forward, leaves, x[:, part], d[:, part], c[:, part], values)
+            found = [a + b for a, b in zip(found, more, strict=True)] if found else more
+        return self._together(w, found)
+
+    def _of_batch(self, w: DeviceRows, values: bool, places: Rows, weights: Rows) -> Sums:
+        return self._together(w, self._pass(self._forward, self._leaves(w.tensor), *self._drawn(places, weights), values))
+
+    def _drawn(self, places: Rows, weights: Rows) -> tuple[Tensor, Tensor, Tensor]:
+        """Return features, targets and weights of a batch."""
+        there, counted = (
+            part.tensor if isinstance(part, DeviceRows) else loaded().from_numpy(part).to(self.device, non_blocking=True)
+            for part in (places, weights)
+        )
+        here = self._agents, there
+        return self._features[here], self._targets[here], self._weights[here] * counted
+
+    def _together(self, w: DeviceRows, found: list[Tensor]) -> Sums:
+        """Return what a pass found as rows, and maybe its sums."""
+        slopes = DeviceRows(flat(found[: len(self._spans)], len(w)))
+        return (slopes, DeviceRows(found[-1])) if len(found) > len(self._spans) else (slopes,)
 
     def _in_turn(self, rows: Tensor, x: Tensor, d: Tensor, c: Tensor, batch: Batch | None, values: bool) -> list[Tensor]:
         """Return the same as :meth:`_pass`, of one agent after the other, by its own random numbers and its samples alone."""
@@ -327,9 +348,25 @@ class Observed:
     def true_gradients(self) -> Observed:
         return self
 
-    def value_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the costs g_i(w_i) and their gradients, as :meth:`consensus.Problem.value_and_gradient` does."""
+    def value_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, DeviceRows]:
+        """Return the costs g_i(w_i), and their gradients, of which sums are taken there: see :class:`There`."""
         torch, same = loaded(), w.strides[0] == 0  # one point of all agents
         point = torch.from_numpy(w[:1].copy() if same else np.ascontiguousarray(w)).to(self._there.device)
         value, gradient = self._there.value_and_gradient(DeviceRows(point.expand(w.shape)))
-        return value.host(), gradient.host()
+        return value.host(), gradient
+
+
+class There(Whole):
+    """Sums over agents whose rows are on a device; the host gets what the sums are, and rows when it asks for them."""
+
+    def rows(self, block: Rows) -> np.ndarray:
+        return block.host() if isinstance(block, DeviceRows) else block
+
+    def parts(self, block: Rows) -> Iterator[np.ndarray]:
+        yield from (self.rows(block[agent : agent + 1]) for agent in range(len(block)))
+
+    def chain(self, step: Callable[[np.ndarray], Rows], value: Rows) -> np.ndarray:
+        return self.rows(step(cast(np.ndarray, value)))
+
+    def decide(self, function: Callable[[Callable[[], np.ndarray]], Any], block: Rows) -> Any:  # noqa: ANN401
+        return function(lambda: self.rows(block))

@@ -59,6 +59,10 @@ class DeviceRows(NDArrayOperatorsMixin):
         return np.dtype(str(self.tensor.dtype).removeprefix("torch."))
 
     @property
+    def itemsize(self) -> int:
+        return int(self.tensor.element_size())
+
+    @property
     def nbytes(self) -> int:
         return 0  # none of the host's: helpers that cut large arrays for its caches leave these alone
 
@@ -95,6 +99,10 @@ class DeviceRows(NDArrayOperatorsMixin):
         """Return a copy on the host."""
         found: np.ndarray = self.tensor.detach().cpu().numpy()
         return found.copy() if self.tensor.device.type == "cpu" else found
+
+    def called(self, function: Callable[..., Any], *values: Values) -> Any:  # noqa: ANN401  # what the function returns
+        """Return ``function(self, *values)``, whose arrays of the host, and tensors, may be others in each round."""
+        return function(self, *values)
 
     def copy(self) -> DeviceRows:
         return DeviceRows(self.tensor.clone())
@@ -193,10 +201,10 @@ def _alike(ufunc: np.ufunc, inputs: Sequence[Any], like: Tensor) -> list[Any]:
     if _whole(found):
         kinds = ufunc.resolve_dtypes((*map(_kind, found), *(None,) * ufunc.nout))
         return [_as(part, kind, like) for part, kind in zip(found, kinds, strict=False)]
-    if len(found) > 1 and not isinstance(found[0], torch.Tensor):
-        found[0] = torch.tensor(found[0], dtype=like.dtype, device=like.device)
+    if len(found) > 1 and not isinstance(found[0], torch.Tensor):  # numbers stay on the host, and go with the call
+        found[0] = torch.tensor(found[0], dtype=like.dtype)
     if len(found) > 1 and not isinstance(found[1], torch.Tensor):
-        found[1] = torch.tensor(found[1], dtype=like.dtype if isinstance(found[1], float) else None, device=like.device)
+        found[1] = torch.tensor(found[1], dtype=like.dtype if isinstance(found[1], float) else None)
     return found
 
 
@@ -327,8 +335,8 @@ def _einsum(subscripts: str, *operands: Values, optimize: object = False) -> Dev
 
 def _full(name: str) -> Callable[..., DeviceRows]:
     def make(a: DeviceRows, *values: Values, dtype: Values = None, shape: Values = None) -> DeviceRows:
-        kind = a.tensor.dtype if dtype is None else _torch(dtype)
-        return DeviceRows(getattr(a.tensor, name)(a.shape if shape is None else shape, *values, dtype=kind))
+        kind, shape = a.tensor.dtype if dtype is None else _torch(dtype), a.shape if shape is None else shape
+        return DeviceRows(getattr(a.tensor, name)((shape,) if isinstance(shape, int) else shape, *values, dtype=kind))
 
     return make
 

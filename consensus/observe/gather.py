@@ -46,6 +46,8 @@ def added(total: np.ndarray, rows: np.ndarray) -> np.ndarray:
     True
     """
     width = len(total)
+    if not isinstance(rows, np.ndarray):  # of a device, where sums have an order of their own
+        return total + rows.sum(axis=0)
     if width == 1:  # a column, whose sum NumPy would split
         return np.add.accumulate(np.concatenate([total, rows[:, 0]]))[-1:]
     if width >= _WIDE:

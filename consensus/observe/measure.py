@@ -95,7 +95,7 @@ def mean_of(sums: np.ndarray, agents: int) -> np.ndarray:
 
 def squared_distances(w: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Return ``|w_i - mean|^2`` (agents,)."""
-    squares = np.empty(len(w), w.dtype)
+    squares = np.zeros_like(w, shape=len(w))
 
     def chunk(rows: slice) -> None:
         squares[rows] = np.square(w[rows] - mean).sum(axis=1)
@@ -178,7 +178,9 @@ class MeasuredAgents:
         """Return a number of each measured agent: ``function(rows)`` are those of some of the `agents` of this process."""
         numbers, own = np.zeros(agents, dtype), slice(0, agents) if self._own is None else self._own
         if self._own is None or len(self._own):
-            numbers[own] = function(own)
+            found = function(own)
+            numbers = np.zeros_like(found, shape=agents, dtype=dtype)
+            numbers[own] = found
         return self.of(self.gather.rows(numbers))
 
     def mean(self, w: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Rounds of gradient tracking with batches on a device, against the same loop written by hand in PyTorch, and one process.
 
+On CUDA the loop by hand is a graph, too, that is captured once and replayed.
+
 With ``--count`` no time is taken: calls of PyTorch in a round and for a recorded row, and the most bytes that tensors hold at
 one time, over those of the loop by hand, which records nothing.
 """
@@ -21,6 +23,8 @@ from consensus.device import Device
 from consensus.solvers import GradientTracking
 
 BATCH, STEP = 32, 0.05
+_LARGE = 1 << 26  # numbers of all agents from which one process would take minutes a round
+WAYS = "Device", "by hand", "graph by hand", "one process"
 
 
 class Attention(torch.nn.Module):
@@ -162,8 +166,11 @@ def cases(device, quick):
         yield "GPT-2, 124M", module(GPT2), 8, tokens(50_257)
 
 
-def by_hand(problem, network, w, rounds, device):
-    """Gradient tracking as a user of PyTorch writes it for stacked agents: ``vmap`` of gradients, and a product with W."""
+def by_hand(problem, network, w, rounds, device, graph=False):
+    """Gradient tracking as a user of PyTorch writes it for stacked agents: ``vmap`` of gradients, and a product with W.
+
+    With ``graph`` a round is captured once, as a CUDA graph, and replayed.
+    """
     model, agents = problem.model, problem.agents
     if not isinstance(model, consensus.MLP):
         module, names = model._module, [name for name, _ in model._module.named_parameters()]
@@ -183,19 +190,45 @@ def by_hand(problem, network, w, rounds, device):
     W = W.to(w.dtype)
     batches, all_agents = consensus.Minibatches(BATCH), torch.arange(agents, device=device)[:, None]
 
-    def gradient(w, round):
+    def drawn(round):
         batch = batches.at(problem, round)
-        places = torch.from_numpy(batch.indices.astype(np.int64)).to(device)
-        counted = weights[all_agents, places] * torch.from_numpy(batch.weights.astype(problem.dtype)).to(device)
+        return [torch.from_numpy(part) for part in (batch.indices.astype(np.int64), batch.weights.astype(problem.dtype))]
+
+    def gradient(w, places, counted):
+        counted = weights[all_agents, places] * counted
         return agents * gradients(w, x[all_agents, places], y[all_agents, places], counted)
 
-    g = gradient(w, 0)
-    tracker = g
-    for round in range(rounds):
+    batch = [part.to(device) for part in drawn(0)]
+    g = gradient(w, *batch)
+    tracker = g.clone()
+
+    def advance():
+        nonlocal w, tracker, g
         w = W @ (w - STEP * tracker)
-        new = gradient(w, round + 1)
+        new = gradient(w, *batch)
         tracker, g = W @ (tracker + new - g), new
-    return w.cpu().numpy()
+
+    if not graph:
+        for round in range(rounds):
+            batch = [part.to(device) for part in drawn(round + 1)]
+            advance()
+        return w.cpu().numpy()
+    kept = state = w, tracker, g
+    beside = torch.cuda.Stream()
+    with torch.cuda.stream(beside):  # as PyTorch asks for: once before it is captured
+        advance()
+    torch.cuda.current_stream().wait_stream(beside)
+    w, tracker, g = state
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        advance()
+        for old, new in zip(kept, (w, tracker, g), strict=True):
+            old.copy_(new)
+    for round in range(rounds):
+        for old, new in zip(batch, drawn(round + 1), strict=True):
+            old.copy_(new)
+        captured.replay()
+    return kept[0].cpu().numpy()
 
 
 def compare(name, model, agents, data, device, rounds, repeats, counting):
@@ -204,30 +237,42 @@ def compare(name, model, agents, data, device, rounds, repeats, counting):
     network, start = topologies.Static(topologies.ring(agents)), problem.model.init(np.random.default_rng(0))
     w = np.tile(start.astype("float32"), (agents, 1))
     solver = GradientTracking(STEP, batch=BATCH)
+    large = w.size > _LARGE
 
     def run(engine, count, every=None):
         begin, options = time.perf_counter(), {"record_every": every or count, "start": start}
         found = consensus.solve(problem, network, solver, rounds=count, engine=engine, **options)
         return time.perf_counter() - begin, found.w
 
-    def hand(count):
+    def hand(count, **options):
         begin = time.perf_counter()
-        found = by_hand(problem, network, w, count, device)
+        found = by_hand(problem, network, w, count, device, **options)
         return time.perf_counter() - begin, found
 
-    ways = {"device": lambda n: run(Device(device), n), "by hand": hand, "one process": lambda n: run("stacked", n)}
-    ends = {way: call(2)[1] for way, call in ways.items()}
+    ways = {"Device": lambda n: run(Device(device), n), "by hand": hand}
+    if device.startswith("cuda"):
+        ways["graph by hand"] = lambda n: hand(n, graph=True)
+    if not large:
+        ways["one process"] = lambda n: run("stacked", n)
+    ends, most = {}, {}
+    for way, call in ways.items():
+        torch.cuda.reset_peak_memory_stats() if device.startswith("cuda") else None
+        ends[way] = call(3)[1]
+        most[way] = torch.cuda.max_memory_allocated() if device.startswith("cuda") else np.nan
     error = max(np.abs(end - ends["by hand"]).max() for end in ends.values())
     assert error < 1e-3 * np.abs(ends["by hand"]).max(), f"they differ by {error:.1e}"
     if counting:
         return count(name, agents, lambda *given: run(Device(device), *given), hand)
+    del ends
     took = {way: [] for way in ways}
+    rounds, repeats = (max(3, rounds // 20), 1) if large else (rounds, repeats)
     for _ in range(repeats):  # in turn; what a run costs beside its rounds is left out
         for way, call in ways.items():
             took[way].append((call(rounds)[0] - call(1)[0]) / (rounds - 1))
     took = {way: statistics.median(seconds) for way, seconds in took.items()}
-    shown = "".join(f"{1e3 * seconds:>14.2f}" for seconds in took.values())
-    print(f"{name:<22}{agents:>7}{shown}{took['device'] / took['by hand']:>14.2f}", flush=True)
+    shown = "".join(f"{1e3 * took[way]:>14.2f}" if way in took else f"{'-':>14}" for way in WAYS)
+    best = min(seconds for way, seconds in took.items() if "hand" in way)
+    print(f"{name:<22}{agents:>7}{shown}{took['Device'] / best:>14.2f}{most['Device'] / most['by hand']:>14.2f}", flush=True)
 
 
 def main(arguments=None):
@@ -240,9 +285,7 @@ def main(arguments=None):
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     what = "calls of PyTorch, and memory" if given.count else f"milliseconds a round, medians of {given.repeats} turns"
-    columns = (
-        ("a round", "a row", "row/round", "memory/hand") if given.count else ("Device", "by hand", "one process", "Device/hand")
-    )
+    columns = ("a round", "a row", "row/round", "memory/hand") if given.count else (*WAYS, "Device/best", "memory/hand")
     print(f"on {given.device}: {what}\n{'':<22}{'agents':>7}" + "".join(f"{column:>14}" for column in columns))
     for name, model, agents, data in cases(given.device, given.quick):
         compare(name, model, agents, data, given.device, given.rounds, given.repeats, given.count)

@@ -20,12 +20,11 @@ from consensus.surrogates import Blocks, PartialLinearization
 
 torch = pytest.importorskip("torch")
 from consensus.device import Device, newton  # noqa: E402
-from consensus.device.engine import _mapped  # noqa: E402
+from consensus.device.graphs import mapped  # noqa: E402
 from consensus.device.network import DeviceNetwork, on_device  # noqa: E402
 from consensus.device.problem import DeviceProblem  # noqa: E402
 from consensus.device.rounding import Rounded  # noqa: E402
 from consensus.device.rows import DeviceRows  # noqa: E402
-from consensus.models import Torch  # noqa: E402
 from tests.consensus.device.test_device import (  # noqa: E402
     AGENTS,
     CLASSES,
@@ -33,8 +32,10 @@ from tests.consensus.device.test_device import (  # noqa: E402
     RING,
     RNG,
     Quartic,
+    Torch,
     assert_same,
     both,
+    moved,
     problem,
 )
 
@@ -202,14 +203,14 @@ def test_rows_are_rounded_and_weighed_there_as_here(columns, parts, dtype):
     rows = (rng.standard_normal((9, columns)) * 10.0 ** rng.integers(-12, 8, (9, columns))).astype(dtype)
     unit = np.exp2(rng.integers(-30, 5, (9, parts))).astype(dtype) * np.where(np.arange(9) < 4, 1, 1.7)[:, None].astype(dtype)
     rows[2], rows[3, 0], unit[4, 0], unit[5, 0] = 0, np.nan, np.nan, 1e-30
-    here, there = Runs.nearest(rows, unit), Rounded.nearest(torch.from_numpy(rows), torch.from_numpy(unit))
+    here, there = Runs.nearest(rows, unit), Rounded.nearest(moved(rows).tensor, moved(unit).tensor)
     assert np.array_equal(there.unpack().host(), here.unpack(), equal_nan=True)
     assert there.bytes.tolist() == here.bytes.tolist()
 
 
 def test_powers_of_two_are_exact():
     x, k = RNG.standard_normal(2000), RNG.integers(-1022, 1000, 2000)
-    assert np.array_equal(np.ldexp(DeviceRows(torch.from_numpy(x)), k).host(), np.ldexp(x, k))
+    assert np.array_equal(np.ldexp(moved(x), k).host(), np.ldexp(x, k))
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,7 @@ def test_arrays_of_the_host_and_of_the_device_never_meet(name, network, solver, 
         return Device._there(SimpleNamespace(device="meta"), value)
 
     method = on_device(solver)
-    state = _mapped(method.init(there, moved(np.ones((AGENTS, p.parameters)))), moved)
+    state = mapped(method.init(there, moved(np.ones((AGENTS, p.parameters)))), moved)
     for _ in range(9):
         state = method.step(there, mixing, state)
     assert {value.tensor.device.type for value in flatten(state).values() if isinstance(value, DeviceRows)} == {"meta"}

@@ -1,8 +1,9 @@
 """All agents on a device: the numbers of one process, from the same methods; what cannot go there is refused before any round.
 
-The CPU is a device, too.
+The CPU is a device, too; ``--device=cuda`` takes another one.
 """
 
+import functools
 import re
 
 import networkx as nx
@@ -47,6 +48,9 @@ from consensus.device.problem import DeviceProblem  # noqa: E402
 from consensus.device.rows import DeviceRows  # noqa: E402
 from consensus.models import Torch  # noqa: E402
 
+THERE = Device().device
+Torch = functools.partial(Torch, device=THERE)
+
 AGENTS = 6
 RNG = np.random.default_rng(0)
 X, NUMBERS, CLASSES = RNG.standard_normal((61, 4)), RNG.standard_normal((61, 3)), RNG.integers(0, 3, 61)
@@ -65,6 +69,10 @@ SYSTEMS = {
 def problem(model=None, loss=None, regularizer=None, targets=NUMBERS, dtype=float):
     shards = consensus.partition(X.astype(dtype), targets, agents=AGENTS, seed=0)
     return consensus.Problem(model or consensus.MLP([4, 5, 3]), loss or SquaredLoss(), shards, regularizer or L2(0.1))
+
+
+def moved(array):
+    return DeviceRows(torch.from_numpy(array.copy()).to(THERE))
 
 
 def both(p, solver, network=RING, **options):
@@ -139,7 +147,7 @@ class Quartic(Loss):
 
 
 def contrastive(f, d):
-    return torch.nn.functional.cross_entropy(f @ f.T, torch.arange(len(f)))
+    return torch.nn.functional.cross_entropy(f @ f.T, torch.arange(len(f), device=f.device))
 
 
 TIMES = np.column_stack([np.abs(NUMBERS[:, 0]), NUMBERS[:, 1] > 0])
@@ -205,7 +213,7 @@ def test_regularizers(name):
     forms += [lambda w: r.gradient(w)] if r.smooth else []
     forms += [lambda w: r.value(r.prox(w, 0.5))] + ([] if r.is_convex else [r.smooth_value, r.smooth_gradient])
     for form in forms:
-        np.testing.assert_allclose(form(DeviceRows(torch.from_numpy(rows.copy()))).host(), form(rows), rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(form(moved(rows)).host(), form(rows), rtol=1e-13, atol=1e-14)
     shards = consensus.partition(rng.standard_normal((60, P - 1)), rng.standard_normal(60), agents=AGENTS, seed=0)
     p = consensus.Problem(consensus.Linear(P - 1), SquaredLoss(), shards, r)
     solvers = [NIDS(0.02), ProxGT(0.02)] if r.is_convex else [NEXT(FullLinearization(4.0), 0.2)]
@@ -235,6 +243,7 @@ class Halved(torch.nn.Module):
         return x / 2 if self.training else x
 
 
+@pytest.mark.skipif(THERE != "cpu", reason="numbers drawn on a GPU are refused")
 @pytest.mark.parametrize("buffers", ["average", "keep"])
 @pytest.mark.parametrize(
     "layers",
@@ -386,7 +395,7 @@ def test_a_device_without_memory_is_named_and_nothing_recorded_is_lost(call, mon
 
     monkeypatch.setattr(DeviceProblem, "gradient", failing)
     when = "before the first round" if call == 0 else "in round 5"
-    with pytest.raises(WorkerError, match=rf"'cpu' ran out of memory {when}: take .* \(CUDA out of memory\)") as raised:
+    with pytest.raises(WorkerError, match=rf"'{THERE}' ran out of memory {when}: take .* \(CUDA out of memory\)") as raised:
         consensus.solve(problem(), RING, DGD(0.1), rounds=9, record_every=2, engine=Device())  # one call in the trial
     history = raised.value.history
     assert (history["round"].tolist() if len(history) else []) == ([] if call == 0 else [0, 2, 4])
@@ -416,8 +425,8 @@ def test_what_has_no_form_there_is_refused_before_any_round():
         with pytest.raises(kind, match=words):
             consensus.solve(p, RING, solver, rounds=1, engine=Device())
     there = problem(Torch(torch.nn.Linear(4, 3)))
-    there.model.device = "cuda"
-    with pytest.raises(ValueError, match=r"the model must be on the device of the engine, 'cpu'"):
+    there.model.device = "another"
+    with pytest.raises(ValueError, match=f"the model must be on the device of the engine, '{THERE}'"):
         consensus.solve(there, RING, DGD(0.1), rounds=1, engine=Device())
     with pytest.raises(ValueError, match="device must be one that PyTorch has here"):
         Device("cuda:99")
@@ -442,7 +451,7 @@ def test_functions_of_numpy(solver, by_rows):
 
 def test_rows_are_arrays_to_numpy_and_never_copied_in_silence():
     a, b = RNG.standard_normal((2, 3, 4))
-    one, other = (DeviceRows(torch.from_numpy(part.copy())) for part in (a, b))
+    one, other = map(moved, (a, b))
     for f in (
         lambda a, b: 2 * a - b / 3 + a**2 @ b.T @ b,
         lambda a, b: np.sqrt(np.maximum(a, 0.1)) + np.minimum(b, a) + abs(a) - np.abs(b),
@@ -478,14 +487,14 @@ def test_whole_numbers_and_truths_become_what_numpy_makes_of_them(x):
         lambda x: x.mean(axis=1, keepdims=True) + np.mean(x, axis=1, keepdims=True) + 1.0 * x.sum(axis=1, keepdims=True),
         lambda x: np.ldexp(1.0, x + 0) + np.vecdot(x + 0, x / 7)[:, None] + np.mod(x + 0, 2.5),
     ):
-        found, expected = f(DeviceRows(torch.from_numpy(x.copy()))).host(), f(x)
+        found, expected = f(moved(x)).host(), f(x)
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 def test_options_of_numpys_functions_are_followed_or_refused():
     a = RNG.standard_normal((3, 4)).astype(np.float32)
-    one, mask = DeviceRows(torch.from_numpy(a.copy())), np.array([True, False, True, False])
+    one, mask = moved(a), np.array([True, False, True, False])
     for f in (
         lambda a: np.linalg.norm(a, 1, axis=1) + np.linalg.norm(a, np.inf, axis=1),
         lambda a: np.sum(a, axis=1, dtype=float) + a.sum(axis=1, dtype=float),
