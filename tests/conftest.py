@@ -41,7 +41,7 @@ def pytest_configure(config):
     if config.getoption("--device") != "cpu":
         from consensus.device import Device
 
-        Device.__init__.__defaults__ = (config.getoption("--device"),)
+        Device.__init__.__defaults__ = (config.getoption("--device"), *Device.__init__.__defaults__[1:])
     if config.getoption("--engine"):
         from consensus import solve
         from consensus.engines import MPI, Processes, Torch

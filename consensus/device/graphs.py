@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from consensus.communication.states import flatten, rebuild
 from consensus.device.rows import DeviceRows
 from consensus.frameworks.torch_calls import loaded
 
@@ -21,7 +21,8 @@ _ALIGNED = 16  # bytes: where a number begins in what is sent
 _SMALL = 4096  # bytes of an array of the host that is compared, and not sent
 
 Sent: TypeAlias = Callable[[Any], "np.dtype | None"]  # the type as which a value of the host is sent; None: it is compared
-Name: TypeAlias = tuple[str, tuple[int, ...], np.dtype]  # of rows in a state
+Place: TypeAlias = tuple[int, tuple[int, ...], np.dtype]  # of rows in a state
+_COMPARED = {bool, int, str, type(None), np.ufunc}
 
 
 class Rounds:
@@ -36,31 +37,33 @@ class Rounds:
     def __init__(self, device: str) -> None:
         self.device, self.first, self.notes, self.looks = device, _Note(None, (), {}, {}), 0, 0
         self.captured: list[_Captured] = []
-        self.kept: dict[Name, Tensor] = {}  # the rows of states, which captured rounds read and write
+        self.kept: dict[Place, Tensor] = {}  # the rows of states, which captured rounds read and write
 
     def step(self, step: Callable[[Any], Any], state: Any) -> Any:  # noqa: ANN401  # any state
         """Return ``step(state)``."""
         if self.looks >= _LOOKS or self.notes >= _NOTES:
             return step(state)
-        round = _Round(self, flatten(state))
-        return round.ended(step(mapped(state, round.given)))
+        round = _Round(self)
+        given = mapped(state, round.given)
+        round.noted(round.places(round.rows), None, ())
+        return round.ended(step(given))
 
-    def capture(self, round: _Round, names: Sequence[Name], places: Sequence[int]) -> _Captured | None:
+    def capture(self, round: _Round, ends: Sequence[Deferred]) -> _Captured | None:
         """Return the calls of a round that waits as one; None if they cannot be captured."""
         try:
-            self.captured.append(_Captured(round, names, places))
+            self.captured.append(_Captured(round, ends))
         except RuntimeError:  # something in it waits for the device, or there is no memory for it
             self.looks = _LOOKS
             return None
         return self.captured[-1]
 
-    def keep(self, names: Sequence[Name], rows: Sequence[DeviceRows]) -> None:
-        """Copy the rows of a state to where captured rounds have them; some may be there, also under another name."""
-        places, copied = {tensor.untyped_storage().data_ptr() for tensor in self.kept.values()}, []
-        for name, row in zip(names, rows, strict=True):
-            if row.tensor is not self.kept[name]:
-                there = row.tensor.untyped_storage().data_ptr() in places
-                copied.append((self.kept[name], row.tensor.clone() if there else row.tensor))
+    def keep(self, places: Sequence[Place], rows: Sequence[DeviceRows]) -> None:
+        """Copy the rows of a state to where captured rounds have them; some may be there, also in another place."""
+        those, copied = {tensor.untyped_storage().data_ptr() for tensor in self.kept.values()}, []
+        for place, row in zip(places, rows, strict=True):
+            if row.tensor is not self.kept[place]:
+                there = row.tensor.untyped_storage().data_ptr() in those
+                copied.append((self.kept[place], row.tensor.clone() if there else row.tensor))
         for kept, tensor in copied:
             kept.copy_(tensor)
 
@@ -71,7 +74,7 @@ class _Note(NamedTuple):
     ``ends`` has the states that rounds made whose last call it was: how often, or as they were captured.
     """
 
-    form: Any  # None, a place among the round's rows, DeviceRows, or a type of several
+    form: Any  # None, a number among the round's rows, DeviceRows, or a type of several
     shapes: tuple[tuple[tuple[int, ...], np.dtype], ...]
     then: dict[Any, _Note]
     ends: dict[Any, Any]
@@ -94,26 +97,32 @@ class _Call(NamedTuple):
 class _Round:
     """The calls of a round. They wait, until one is new or somebody looks at numbers; from then on each is computed at once."""
 
-    def __init__(self, rounds: Rounds, fields: dict[str, Any]) -> None:
-        self.rounds, self.waits, self.looked, self.over = rounds, True, False, False
+    def __init__(self, rounds: Rounds) -> None:
+        self.rounds, self.note, self.waits, self.looked, self.over = rounds, rounds.first, True, False, False
         self.calls: list[_Call] = []
         self.rows: list[Deferred] = []
         self.sent: list[tuple[Any, np.dtype | None]] = []  # values of the host, and tensors from elsewhere
-        self.names = _names(fields)
-        self.note = self._noted(rounds.first, tuple(self.names), None, ())
 
     def given(self, value: Any) -> Any:  # noqa: ANN401
         """Return a value of the state as the round gets it."""
         return self._made(value.shape, value.dtype, value) if isinstance(value, DeviceRows) else value
 
-    def call(self, function: Callable[..., Any], *args: Any, sent: Sent) -> Any:  # noqa: ANN401
+    @staticmethod
+    def places(rows: Sequence[DeviceRows]) -> tuple[Place, ...]:
+        return tuple((place, row.shape, row.dtype) for place, row in enumerate(rows))
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], sent: Sent) -> Any:  # noqa: ANN401
         """Return ``function(*args)``, now or later."""
-        key, call = None if self.looked else self._key(args, sent), _Call(function, args, sent, [])
-        if key is None:
-            self.look()
+        call, key = _Call(function, args, sent, []), None
+        if not self.looked:
+            try:
+                key = function, self._key(args, sent)
+                known = key in self.note.then
+            except TypeError:  # there is no saying whether it is the same
+                self.look()
+        if self.looked:
             return call.of(_found)
-        key = function, key
-        if self.waits and key not in self.note.then:
+        if self.waits and not known:
             self.compute()
         self.calls.append(call)
         if self.waits:
@@ -124,7 +133,7 @@ class _Round:
         if form is _Unknown:
             self.look()
             return found
-        self.note = self._noted(self.note, key, form, tuple((row.shape, row.dtype) for row in several))
+        self.noted(key, form, tuple((row.shape, row.dtype) for row in several))
         returned = self._returned(call)
         for row, value in zip(call.made, several, strict=True):
             row.found = value
@@ -145,36 +154,38 @@ class _Round:
 
     def ended(self, state: Any) -> Any:  # noqa: ANN401
         """Return the state that the round made, with numbers."""
-        rounds, fields = self.rounds, flatten(state)
-        rows, names = [row for row in fields.values() if isinstance(row, DeviceRows)], _names(fields)
-        places, captured = [row.place for row in rows if isinstance(row, Deferred) and row.round is self], None
-        if not self.looked and len(places) == len(rows):
-            key = tuple(names), tuple(places)
+        ends: list[Any] = []
+        mapped(state, lambda value: ends.append(value) if isinstance(value, DeviceRows) else None)
+        captured = None
+        if not self.looked and all(isinstance(row, Deferred) and row.round is self for row in ends):
+            key = tuple(row.place for row in ends)
             captured = self.note.ends.get(key, 0)
-            if self.waits and captured and not isinstance(captured, _Captured) and len(rounds.captured) < _GRAPHS:
-                captured = rounds.capture(self, names, places)
+            if self.waits and captured == 1 and len(self.rounds.captured) < _GRAPHS:
+                captured = self.rounds.capture(self, ends)
             self.note.ends[key] = captured = captured or 1
-        rounds.looks += self.looked
+        self.rounds.looks += self.looked
         if isinstance(captured, _Captured) and self.waits:
-            captured.repeat(self)
-            found = [DeviceRows(rounds.kept[name]) for name in names]
+            found = captured.repeat(self)
         else:
             self.compute()
-            found = [row.computed if isinstance(row, Deferred) else row for row in rows]
+            found = [row.computed if isinstance(row, Deferred) else row for row in ends]
         self.over = True
         for row in self.rows:  # a round and its rows hold each other
             row.found = None
-        return rebuild(state, fields | dict(zip([name for name, *_ in names], found, strict=True)))
+        left = iter(found)
+        return mapped(state, lambda value: next(left) if isinstance(value, DeviceRows) else value)
 
-    def _noted(self, note: _Note, key: Any, form: Any, shapes: Any) -> _Note:  # noqa: ANN401
-        if key not in note.then:
-            note.then[key] = _Note(form, shapes, {}, {})
+    def noted(self, key: Any, form: Any, shapes: Any) -> None:  # noqa: ANN401
+        """Go on to the note of a call, which may be new."""
+        if key not in self.note.then:
+            self.note.then[key] = _Note(form, shapes, {}, {})
             self.rounds.notes += 1
-        return note.then[key]
+        self.note = self.note.then[key]
 
     def _returned(self, call: _Call) -> Any:  # noqa: ANN401
         form, shapes, *_ = self.note
-        call.made.extend(self._made(*shape, None) for shape in shapes)
+        for shape, dtype in shapes:
+            call.made.append(self._made(shape, dtype, None))
         if form is DeviceRows:
             return call.made[0]
         if type(form) is int:
@@ -182,8 +193,9 @@ class _Round:
         return None if form is None else form(call.made)
 
     def _made(self, shape: tuple[int, ...], dtype: np.dtype, found: DeviceRows | None) -> Deferred:
-        self.rows.append(Deferred(self, len(self.rows), shape, dtype, found))
-        return self.rows[-1]
+        row = Deferred(self, len(self.rows), shape, dtype, found)
+        self.rows.append(row)
+        return row
 
     def _form(self, args: Any, found: Any) -> tuple[Any, Sequence[DeviceRows]]:  # noqa: ANN401
         if found is None:
@@ -198,34 +210,31 @@ class _Round:
         several = type(found) in (tuple, list) and all(isinstance(part, DeviceRows) for part in found)
         return (type(found), found) if several else (_Unknown, [])
 
-    def _key(self, args: Any, sent: Sent) -> Any:  # noqa: ANN401
-        """Return what two rounds have in common that ask for the same; None if that is not known. Note what is to be sent."""
-        found: list[tuple[Any, ...]] = []
+    def _key(self, value: Any, sent: Sent) -> Any:  # noqa: ANN401
+        """Return what two rounds have in common that ask for the same, and note what is to be sent.
 
-        def part(value: Any) -> None:  # noqa: ANN401
-            if isinstance(value, Deferred) and value.round is self:
-                found.append((Deferred, value.place))
-            elif _elsewhere(value):
-                found.append((type(value), value.shape, value.dtype))
-                self.sent.append((value, None))
-            elif (dtype := sent(value)) is not None:
-                found.append((np.shape(value), dtype))
-                self.sent.append((value.copy() if isinstance(value, np.ndarray) else value, dtype))
-            elif isinstance(value, np.ndarray):
-                if value.nbytes > _SMALL:
-                    raise TypeError
-                found.append((value.shape, value.dtype, value.tobytes()))
-            elif isinstance(value, slice):
-                found.append((slice, value.start, value.stop, value.step))
-            else:
-                found.append((type(value), value))
-
-        try:
-            key = str(_each(args, part)), *found
-            hash(key)
-        except TypeError:
-            return None
-        return key
+        Raise ``TypeError`` if there is no saying.
+        """
+        kind = type(value)
+        if kind is tuple or kind is list:
+            return (kind, *[self._key(part, sent) for part in value])
+        if kind is Deferred and value.round is self:
+            return value.place
+        if kind in _COMPARED:
+            return kind, value
+        if _elsewhere(value):
+            self.sent.append((value, None))
+            return kind, value.shape, value.dtype
+        if (dtype := sent(value)) is not None:
+            self.sent.append((value.copy() if isinstance(value, np.ndarray) else value, dtype))
+            return np.shape(value), dtype
+        if kind is slice:
+            return kind, value.start, value.stop, value.step
+        if isinstance(value, np.ndarray):
+            if value.nbytes > _SMALL:
+                raise TypeError
+            return value.shape, value.dtype, value.tobytes()
+        return kind, value
 
 
 class _Unknown:
@@ -235,10 +244,12 @@ class _Unknown:
 class Deferred(DeviceRows):
     """Rows that a round asked for: they are computed when somebody looks at them, or at its end."""
 
-    __slots__ = ("_dtype", "_shape", "found", "place", "round")
+    __slots__ = ("dtype", "found", "place", "round", "shape")
+    shape: tuple[int, ...]
+    dtype: np.dtype
 
     def __init__(self, round: _Round, place: int, shape: tuple[int, ...], dtype: np.dtype, found: DeviceRows | None) -> None:
-        self.round, self.place, self._shape, self._dtype, self.found = round, place, shape, dtype, found
+        self.round, self.place, self.shape, self.dtype, self.found = round, place, shape, dtype, found
 
     @property
     def tensor(self) -> Tensor:
@@ -251,33 +262,25 @@ class Deferred(DeviceRows):
         return self.found
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._dtype
-
-    @property
     def ndim(self) -> int:
-        return len(self._shape)
+        return len(self.shape)
 
     @property
     def size(self) -> int:
-        return int(np.prod(self._shape))
+        return math.prod(self.shape)
 
     def __len__(self) -> int:
-        return self._shape[0]
+        return self.shape[0]
 
     @property
     def T(self) -> DeviceRows:
-        return cast(DeviceRows, self._asked(_transposed, self))
+        return cast(DeviceRows, self.round.call(_transposed, (self,), _of_nothing))
 
     def __getitem__(self, key: Any) -> DeviceRows:  # noqa: ANN401
-        return cast(DeviceRows, self._asked(DeviceRows.__getitem__, self, self._places(key), sent=_of_places))
+        return cast(DeviceRows, self.round.call(DeviceRows.__getitem__, (self, self._places(key)), _of_places))
 
     def __setitem__(self, key: Any, value: Any) -> None:  # noqa: ANN401
-        self._asked(DeviceRows.__setitem__, self, self._places(key), value, sent=_of_places)
+        self.round.call(DeviceRows.__setitem__, (self, self._places(key), value), _of_places)
 
     def _places(self, key: Any) -> Any:  # noqa: ANN401
         """Return a key; how many entries truths of the device take, only they know."""
@@ -287,27 +290,28 @@ class Deferred(DeviceRows):
         return key
 
     def called(self, function: Callable[..., Any], *values: Any) -> Any:  # noqa: ANN401
-        return self._asked(function, self, *values, sent=_of_arrays)
+        return self.round.call(function, (self, *values), _of_arrays)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:  # noqa: ANN401
         kinds = {part.dtype for part in inputs if isinstance(part, DeviceRows)}
-        one = method == "__call__" and len(kinds) == 1 and next(iter(kinds)).kind == "f"
-        sent = functools.partial(_of_numbers, kinds.pop()) if one else _of_nothing
-        return self._asked(_ufunc, ufunc, method, inputs, tuple(options), tuple(options.values()), sent=sent)
+        one = method == "__call__" and len(kinds) == 1
+        sent = _of_numbers(*kinds) if one else _of_nothing
+        if method == "__call__" and not options:
+            return self.round.call(_applied, (ufunc, *inputs), sent)
+        return self.round.call(_ufunc, (ufunc, method, inputs, tuple(options), tuple(options.values())), sent)
 
     def __array_function__(self, function: Callable[..., Any], types: object, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
         sent = _of_places if function is np.take_along_axis else _of_nothing
-        return self._asked(_function, self, function, args, tuple(kwargs), tuple(kwargs.values()), sent=sent)
-
-    def _asked(self, function: Any, *args: Any, sent: Sent | None = None) -> Any:  # noqa: ANN401
-        return self.round.call(function, *args, sent=sent or _of_nothing)
+        return self.round.call(_function, (self, function, args, tuple(kwargs), tuple(kwargs.values())), sent)
 
 
 def _method(name: str) -> Callable[..., Any]:
     def call(rows: DeviceRows, args: Any, names: Any, values: Any) -> Any:  # noqa: ANN401
         return getattr(rows, name)(*args, **dict(zip(names, values, strict=True)))
 
-    return lambda self, *args, **options: self._asked(call, self, args, tuple(options), tuple(options.values()))
+    return lambda self, *args, **options: self.round.call(
+        call, (self, args, tuple(options), tuple(options.values())), _of_nothing
+    )
 
 
 for _name in ("copy", "astype", "reshape", "ravel", "swapaxes", "sum", "mean", "max", "min", "any", "all"):
@@ -316,6 +320,10 @@ for _name in ("copy", "astype", "reshape", "ravel", "swapaxes", "sum", "mean", "
 
 def _transposed(rows: DeviceRows) -> DeviceRows:
     return rows.T
+
+
+def _applied(ufunc: np.ufunc, *inputs: Any) -> Any:  # noqa: ANN401
+    return _ufunc(ufunc, "__call__", inputs, (), ())
 
 
 def _ufunc(ufunc: np.ufunc, method: str, inputs: Any, names: Any, values: Any) -> Any:  # noqa: ANN401
@@ -334,9 +342,12 @@ def _of_nothing(value: object) -> None:
     return None
 
 
-def _of_numbers(dtype: np.dtype, value: Any) -> np.dtype | None:  # noqa: ANN401
-    """Of operators between rows of one type, which arrays of the host get."""
-    return dtype if isinstance(value, float | np.floating) or _array(value, "f") else None
+@functools.cache
+def _of_numbers(dtype: np.dtype) -> Sent:
+    """Return the rule of operators between rows of one type, which arrays of the host get."""
+    if dtype.kind != "f":
+        return _of_nothing
+    return lambda value: dtype if isinstance(value, float | np.floating) or _array(value, "f") else None
 
 
 def _of_places(value: Any) -> np.dtype | None:  # noqa: ANN401
@@ -370,36 +381,39 @@ def _each(value: Any, part: Callable[[Any], Any]) -> Any:  # noqa: ANN401
     return type(value)([_each(one, part) for one in value]) if type(value) in (tuple, list) else part(value)
 
 
-def _names(fields: dict[str, Any]) -> list[Name]:
-    return [(name, row.shape, row.dtype) for name, row in fields.items() if isinstance(row, DeviceRows)]
-
-
 def mapped(state: Any, function: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    """Return a state with ``function`` of each of its values."""
-    return rebuild(state, {name: function(value) for name, value in flatten(state).items()})
+    """Return a state with ``function`` of each of its values, in the order of :func:`consensus.communication.flatten`."""
+    return type(state)(
+        *[
+            mapped(value, function) if isinstance(value, tuple) and hasattr(value, "_fields") else function(value)
+            for value in state
+        ]
+    )
 
 
 class _Captured:
     """The calls of a round, on memory of their own: the rows of the state, and what the host sends."""
 
-    def __init__(self, round: _Round, names: Sequence[Name], places: Sequence[int]) -> None:
-        torch, self.rounds, self.names, self.places = loaded(), round.rounds, names, places
-        self.calls, self.rows, self.given = round.calls, round.rows, round.names
+    def __init__(self, round: _Round, ends: Sequence[Deferred]) -> None:
+        torch, self.rounds, self.calls, self.rows, self.ends = loaded(), round.rounds, round.calls, round.rows, ends
+        self.left, given = round.places(ends), [row for row in round.rows if row.found is not None]
+        self.given = round.places(given)
         kept, device = self.rounds.kept, self.rounds.device
-        for name in {*self.given, *names} - kept.keys():
-            kept[name] = torch.empty(name[1], dtype=_torch(name[2]), device=device)
+        for place in {*self.given, *self.left} - kept.keys():
+            kept[place] = torch.empty(place[1], dtype=_torch(place[2]), device=device)
         self.sending = _Sending([(value, dtype) for value, dtype in round.sent if dtype is not None], device)
         self.copies = [(value, _tensor(value).clone()) for value, dtype in round.sent if dtype is None]
         self.graph: Any = None
+        self._keep(round)
         if device.startswith("cuda"):
             graph, before = torch.cuda.CUDAGraph(), self.rounds.captured
             with torch.cuda.graph(graph, pool=before[0].graph.pool() if before else None):
                 self._done()
             self.graph = graph
 
-    def repeat(self, round: _Round) -> None:
-        """Take the round whose calls are the same."""
-        self.rounds.keep(self.given, [row.computed for row in round.rows[: len(self.given)]])
+    def repeat(self, round: _Round) -> list[DeviceRows]:
+        """Take a round whose calls are the same; return the rows of its state."""
+        self._keep(round)
         self.sending.send([value for value, dtype in round.sent if dtype is not None])
         others = [value for value, dtype in round.sent if dtype is None]
         for place, (value, (latest, copy)) in enumerate(zip(others, self.copies, strict=True)):
@@ -410,26 +424,30 @@ class _Captured:
             self._done()
         else:
             self.graph.replay()
+        return [DeviceRows(self.rounds.kept[place]) for place in self.left]
 
     def _done(self) -> None:
         """Do what the calls say."""
-        for row, name in zip(self.rows, self.given, strict=False):
-            row.found = DeviceRows(self.rounds.kept[name])
+        for row, place in zip(self.rows, self.given, strict=False):
+            row.found = DeviceRows(self.rounds.kept[place])
         sent, copies = iter(self.sending.there), iter(self.copies)
         for call in self.calls:
 
             def part(value: Any, of: Sent = call.sent) -> Any:  # noqa: ANN401
-                if isinstance(value, Deferred) and value.round is self.rows[0].round:
-                    return value.found
+                if type(value) is Deferred:
+                    return value.computed
                 if _elsewhere(value):
                     copy = next(copies)[1]
                     return DeviceRows(copy) if isinstance(value, DeviceRows) else copy
                 return value if of(value) is None else next(sent)
 
             call.of(part)
-        self.rounds.keep(self.names, [self.rows[place].computed for place in self.places])
-        for row in self.rows:
+        self.rounds.keep(self.left, [row.computed for row in self.ends])
+        for row in self.rows[len(self.given) :]:
             row.found = None
+
+    def _keep(self, round: _Round) -> None:
+        self.rounds.keep(self.given, [row.computed for row in round.rows[: len(self.given)]])
 
 
 class _Sending:

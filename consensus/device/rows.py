@@ -201,10 +201,10 @@ def _alike(ufunc: np.ufunc, inputs: Sequence[Any], like: Tensor) -> list[Any]:
     if _whole(found):
         kinds = ufunc.resolve_dtypes((*map(_kind, found), *(None,) * ufunc.nout))
         return [_as(part, kind, like) for part, kind in zip(found, kinds, strict=False)]
-    if len(found) > 1 and not isinstance(found[0], torch.Tensor):  # numbers stay on the host, and go with the call
-        found[0] = torch.tensor(found[0], dtype=like.dtype)
+    if len(found) > 1 and not isinstance(found[0], torch.Tensor):  # made there: a copy would be waited for
+        found[0] = like.new_full((), found[0])
     if len(found) > 1 and not isinstance(found[1], torch.Tensor):
-        found[1] = torch.tensor(found[1], dtype=like.dtype if isinstance(found[1], float) else None)
+        found[1] = like.new_full((), found[1], dtype=like.dtype if isinstance(found[1], float) else torch.int64)
     return found
 
 

@@ -100,7 +100,7 @@ def squared_distances(w: np.ndarray, mean: np.ndarray) -> np.ndarray:
     def chunk(rows: slice) -> None:
         squares[rows] = np.square(w[rows] - mean).sum(axis=1)
 
-    for_chunks(chunk, len(w), 3 * mean.nbytes)
+    for_chunks(chunk, len(w), 3 * w[:1].nbytes)
     return squares
 
 

@@ -15,6 +15,8 @@ from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, NumberedBatch
 from consensus.problems.samples import in_turn
 
+_NONE = np.iinfo(np.intp).max  # a place that is not drawn
+
 
 @dataclass(frozen=True)
 class Minibatches:
@@ -179,31 +181,32 @@ class _Order:
             epoch, turn = divmod(round if self.common > 1 else 0, self.common)
             if epoch != self.epoch[0]:
                 self.indices = np.zeros_like(self.indices)  # callers may hold the old ones
-                for row in range(len(self.samples)):
-                    self._draw(row, epoch)
+                self._draw(self.everyone, np.full(len(self.everyone), epoch))
                 self.indices.flags.writeable = False
             return NumberedBatch.of(self.indices[turn], self.weights[turn], round)
         epochs, turns = np.divmod(round, self.batches)
         epochs[self.batches == 1] = 0  # all samples, whose order does not matter
-        for row in np.flatnonzero(epochs != self.epoch).tolist():
-            self._draw(row, int(epochs[row]))
+        self._draw(np.flatnonzero(epochs != self.epoch), epochs)
         return NumberedBatch.of(self.indices[turns, self.everyone], self.weights[turns, self.everyone], round)
 
-    def _draw(self, row: int, epoch: int) -> None:
-        places, batches, size = self.places[row], self.batches[row], self.rule.size
-        # Philox is a counter: seed and agent are its key, and the counters of two epochs are far from each other.
-        rng = stream((self.rule.seed, self.agents[row]), (0, 0, 0, epoch))
-        if self.rule.replacement and batches > 1:
-            drawn = rng.integers(len(places), size=batches * size)
-        else:
-            drawn = rng.permutation(len(places))
-        size, missing = min(size, len(places)), np.iinfo(np.intp).max
-        order = np.full((batches, size), missing)
-        order.reshape(-1)[: len(drawn)] = places[drawn]
-        order.sort(axis=1)  # as in the shard, so that a batch of all samples has the bits of the whole gradient
-        order[order == missing] = 0
-        self.indices[:batches, row, :size] = order
-        self.epoch[row] = epoch
+    def _draw(self, agents: np.ndarray, epochs: np.ndarray) -> None:
+        """Draw the epochs of some agents, of which ``epochs`` has everyone's."""
+        most, _, width = self.indices.shape
+        order: np.ndarray = np.full((len(agents), most * width), _NONE)
+        for own, row in zip(order, agents.tolist(), strict=True):
+            places, batches = self.places[row], self.batches[row]
+            # Philox is a counter: seed and agent are its key, and the counters of two epochs are far from each other.
+            rng = stream((self.rule.seed, self.agents[row]), (0, 0, 0, int(epochs[row])))
+            if self.rule.replacement and batches > 1:
+                drawn = rng.integers(len(places), size=batches * width)
+            else:
+                drawn = rng.permutation(len(places))
+            own[: len(drawn)] = places[drawn]
+        order = order.reshape(len(agents), most, width)
+        order.sort(axis=2)  # as in the shard, so that a batch of all samples has the bits of the whole gradient
+        order[order == _NONE] = 0
+        self.indices[:, agents] = order.swapaxes(0, 1)
+        self.epoch[agents] = epochs[agents]
 
 
 def as_minibatches(batch: int | Minibatches | None, name: str = "batch") -> Minibatches | None:
