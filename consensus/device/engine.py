@@ -114,6 +114,9 @@ class Device(Engine):
             network = DeviceNetwork(schedule, problem.dtype, self.device)
             self._try(there, network, method, begin)
         observer.attach(cast(Problem, Observed(there)), There())
+        recorder, model = observer.recorder, problem.model
+        sums = recorder.test is None and recorder.personal is None and recorder.agents.secure is None
+        sums = sums and (model is None or model.buffers is None)
         since, seconds = time.perf_counter(), 0.0
         state, step = self._begun(problem, there, method, begin), functools.partial(method.step, there, network)
         rounds_there = Rounds(self.device) if self._captures(there) else None
@@ -123,8 +126,8 @@ class Device(Engine):
                 if (due or state.round % _LOOKED == 0) and not float(abs(state.w).max()) < _LARGEST:
                     raise DivergenceError(state.round, solver)
                 if due:
-                    # Its numbers are known, as they were looked at; they go to the host if more than sums is measured.
-                    w = state.w if observer.recorder.sums else _here(state.w)
+                    # They are computed, as they were looked at. They go to the host if more than their sums is measured.
+                    w = state.w if sums else _here(state.w)
                     seconds += time.perf_counter() - since
                     own = _here(method.report(state)) if method.history_columns else None
                     counts = network.counts | problem.work.counts | {"traffic": network.traffic}

@@ -343,12 +343,12 @@ class Exact:
         regularizers = regularizer.split(slices) if len(slices) > 1 else [regularizer]
         total = _checks.floats("linear", linear, model.w.dtype) + inner.gradient  # of everything smooth but r, at w_i
         solution = np.empty_like(model.w)
-        iterations = np.zeros((len(slices), len(model.w)), int, like=model.w)
         if isinstance(inner, ProximalModel):
             for block, r in zip(slices, regularizers, strict=True):
                 solution[:, block] = r.prox(model.w[:, block] - total[:, block] / inner.tau, 1 / inner.tau)
-            return LocalSolution(solution, iterations.sum(axis=0))
+            return LocalSolution(solution, np.zeros(len(model.w), int))
 
+        iterations = np.zeros((len(slices), len(model.w)), int, like=model.w)
         problem, split = inner.problem, len(slices) > 1
         dense = split or forms_jacobian(problem)
         costs = estimates(problem, regularizer, -(-problem.parameters // len(slices)), dense)

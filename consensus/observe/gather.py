@@ -252,8 +252,7 @@ class Whole:
         return step(value)
 
     def masked_sum(self, codes: np.ndarray, masks: Callable[[range], Masks]) -> np.ndarray:
-        total: np.ndarray = codes.sum(axis=0)
-        return total
+        return np.asarray(codes.sum(axis=0))
 
     def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
         return counts, seconds

@@ -89,8 +89,7 @@ def begun(w: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
 def mean_of(sums: np.ndarray, agents: int) -> np.ndarray:
     """Return the mean of so many `agents` from the `sums` of :func:`begun`."""
     first, total = sums
-    mean: np.ndarray = first + total / agents
-    return mean
+    return cast(np.ndarray, first + total / agents)
 
 
 def squared_distances(w: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -62,8 +62,6 @@ class Recorder:
         self._samples = None if shards is None else shards.samples
         self._model: Any = problem.model
         self._kind = None if self._model is None else self._model.buffers
-        # Whether rows of iterates are summed alone, which may be a device's.
-        self.sums = test is None and self.personal is None and self._kind is None and self.agents.secure is None
 
     def attach(self, problem: Costs, gather: Gather) -> None:
         """Measure with this block of the problem; `gather` collects the others."""

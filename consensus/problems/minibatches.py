@@ -197,10 +197,8 @@ class _Order:
             places, batches = self.places[row], self.batches[row]
             # Philox is a counter: seed and agent are its key, and the counters of two epochs are far from each other.
             rng = stream((self.rule.seed, self.agents[row]), (0, 0, 0, int(epochs[row])))
-            if self.rule.replacement and batches > 1:
-                drawn = rng.integers(len(places), size=batches * width)
-            else:
-                drawn = rng.permutation(len(places))
+            again = self.rule.replacement and batches > 1
+            drawn = rng.integers(len(places), size=batches * width) if again else rng.permutation(len(places))
             own[: len(drawn)] = places[drawn]
         order = order.reshape(len(agents), most, width)
         order.sort(axis=2)  # as in the shard, so that a batch of all samples has the bits of the whole gradient

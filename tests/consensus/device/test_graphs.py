@@ -9,8 +9,9 @@ import consensus
 import topologies
 from consensus import L1, CrossEntropy
 from consensus.directions import AdamW, Clip, Muon
-from consensus.solvers import DGD, KGT, NIDS, AdaptiveNEXT, DiLoCo, GradientTracking, ProxSkip
+from consensus.solvers import DGD, KGT, NEXT, NIDS, AdaptiveNEXT, DiLoCo, GradientTracking, ProxSkip
 from consensus.step_sizes import Diminishing
+from consensus.surrogates import Blocks, FullLinearization
 from tests.helpers.every_solver import OTHERWISE, SOLVERS
 
 torch = pytest.importorskip("torch")
@@ -70,10 +71,24 @@ MATCHED, LOSSY = topologies.Matchings(AGENTS), topologies.LinkFailure(RING, 0.3,
         (SOLVERS["GT-SARAH"], RING, 2),
         (ProxSkip(0.05, probability=0.5), RING, 2),
         (DiLoCo(0.02, 3, batch=4), RING, 1),
+        (NEXT(Blocks(FullLinearization(4.0), 3), 0.2, batch=3), RING, 1),
+        (NEXT(FullLinearization(4.0), Diminishing(0.2, 0.5)), RING, 1),
         (AdaptiveNEXT(), RING, 0),
     ],
-    ids=["falling steps", "AdamW", "Muon", "matrices", "matchings", "two rounds", "coins", "local steps", "decides"],
-)
+    ids=[
+        "falling steps",
+        "AdamW",
+        "Muon",
+        "matrices",
+        "matchings",
+        "two rounds",
+        "coins",
+        "local steps",
+        "batches of surrogates",
+        "surrogates",
+        "decides",
+    ],
+)  # fmt: skip
 def test_numbers_of_the_host_are_those_of_the_round(solver, network, captured, rounds):
     assert_equal(*one_by_one_and_repeated(problem(), solver, network, rounds=24))
     assert len(rounds) == 1

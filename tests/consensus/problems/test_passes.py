@@ -144,7 +144,7 @@ print(memory() - rounds)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_rows_take_hardly_more_memory_than_rounds():
     found = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
-    assert float(found.stdout) < 100  # MB; passes of all samples at once take 300 more
+    assert float(found.stdout) < 150  # MB; it varies from 90 to 115, and passes of all samples at once take 300 more
 
 
 # Objectives of many samples in float32 are added up in float64: they are right to the precision of a number.
