@@ -75,10 +75,10 @@ def moved(array):
     return DeviceRows(torch.from_numpy(array.copy()).to(THERE))
 
 
-def both(p, solver, network=RING, **options):
+def both(p, solver, network=RING, there=None, **options):
     start = 0.3 * np.random.default_rng(1).standard_normal((p.agents, p.parameters)).astype(p.dtype)
     options = {"rounds": 8, "record_every": 4, "start": start} | options
-    return [consensus.solve(p, network, solver, engine=engine, **options) for engine in ("stacked", Device())]
+    return [consensus.solve(p, network, solver, engine=engine, **options) for engine in ("stacked", there or Device())]
 
 
 def assert_same(here, there, tolerance=1e-12):
@@ -350,11 +350,11 @@ def test_rows_take_no_more_samples_at_once_than_batches_did(monkeypatch):
     monkeypatch.setattr(device_problem, "fitting", lambda *_: 1)  # but with batches
     sizes, of_some = [], DeviceProblem._pass
     monkeypatch.setattr(DeviceProblem, "_pass", lambda p, *given: sizes.append(given[3].shape[1]) or of_some(p, *given))
-    assert_same(*both(problem(), GradientTracking(0.02, batch=5)))
+    assert_same(*both(problem(), GradientTracking(0.02, batch=5), there=Device(graphs=False)))
     assert max(sizes) == 5  # rows take the 11 samples of an agent in parts of 4, 4 and 3
     assert sizes.count(5) == 2 + 9  # the trial and the run
     sizes.clear()
-    assert_same(*both(problem(), GradientTracking(0.02)))
+    assert_same(*both(problem(), GradientTracking(0.02), there=Device(graphs=False)))
     assert set(sizes) == {1}
 
 
@@ -375,6 +375,24 @@ def test_a_run_goes_on_on_another_engine(solver, tmp_path):
         consensus.solve(p, RING, solver, rounds=4, engine=first, checkpoint=path, **options)
         again = consensus.solve(p, RING, solver, rounds=8, engine=then, resume=path, **options)
         assert_same(whole, again)
+
+
+def test_callbacks_and_metrics_get_arrays_of_the_host():
+    seen = []
+
+    def watch(info):
+        seen.append((type(info.w), info.w.shape, type(info.mean), np.array_equal(info.w.mean(axis=0), info.mean)))
+
+    options = {"rounds": 6, "record_every": 3, "engine": Device(), "honest": [0, 1, 2, 3, 4, 5], "agent_objectives": True}
+    found = consensus.solve(problem(), RING, DGD(0.05), callbacks=[watch], metrics={"norm": np.linalg.norm}, **options)
+    here = consensus.solve(problem(), RING, DGD(0.05), metrics={"norm": np.linalg.norm}, **options | {"engine": "stacked"})
+    assert {(kind, shape, of_mean) for kind, shape, of_mean, _ in seen} == {(np.ndarray, here.w.shape, np.ndarray)}
+    assert type(found.w) is np.ndarray
+    assert_same(here, found)
+    some = [
+        consensus.solve(problem(), RING, DGD(0.05), **options | {"honest": [1, 4], "engine": e}) for e in ("stacked", Device())
+    ]
+    assert_same(*some)
 
 
 def test_a_run_that_is_lost_ends_with_its_history():
