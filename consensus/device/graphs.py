@@ -23,6 +23,8 @@ _SMALL = 4096  # bytes of an array of the host that is compared, and not sent
 Sent: TypeAlias = Callable[[Any], "np.dtype | None"]  # the type as which a value of the host is sent; None: it is compared
 Place: TypeAlias = tuple[int, tuple[int, ...], np.dtype]  # of rows in a state
 _COMPARED = {bool, int, str, type(None), np.ufunc}
+_OF_SHAPES = {np.shape, np.ndim, np.size, np.result_type}  # functions that look at no numbers
+_OF_VALUES = {np.nonzero, np.argwhere, np.flatnonzero, np.repeat}  # whose shapes only the numbers know
 
 
 class Rounds:
@@ -90,6 +92,8 @@ class _Call(NamedTuple):
         """Return what the function returns of each ``part`` of its arguments, of which the call's rows get the numbers."""
         found = self.function(*_each(self.args, part))
         for row, value in zip(self.made, found if isinstance(found, tuple | list) else [found], strict=False):
+            if (value.shape, value.dtype) != (row.shape, row.dtype):
+                raise RuntimeError(f"{self.function.__name__} gives other shapes of the same: give Device(..., graphs=False)")
             row.found = value
         return found
 
@@ -234,7 +238,9 @@ class _Round:
             if value.nbytes > _SMALL:
                 raise TypeError
             return value.shape, value.dtype, value.tobytes()
-        return kind, value
+        return kind, repr(value) if isinstance(
+            value, float | np.floating
+        ) else value  # 0.0 and -0.0 are equal, but not the same
 
 
 class _Unknown:
@@ -301,6 +307,10 @@ class Deferred(DeviceRows):
         return self.round.call(_ufunc, (ufunc, method, inputs, tuple(options), tuple(options.values())), sent)
 
     def __array_function__(self, function: Callable[..., Any], types: object, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+        if function in _OF_SHAPES:
+            return super().__array_function__(function, types, args, kwargs)
+        if function in _OF_VALUES:
+            self.round.look()
         sent = _of_places if function is np.take_along_axis else _of_nothing
         return self.round.call(_function, (self, function, args, tuple(kwargs), tuple(kwargs.values())), sent)
 

@@ -60,7 +60,7 @@ class DeviceRows(NDArrayOperatorsMixin):
 
     @property
     def itemsize(self) -> int:
-        return int(self.tensor.element_size())
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -382,5 +382,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "split": lambda a, parts, axis=0: [DeviceRows(part) for part in loaded().tensor_split(a.tensor, parts, dim=axis)],
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
+    "size": lambda a: a.size,
     "result_type": lambda *parts: np.result_type(*(part.dtype if isinstance(part, DeviceRows) else part for part in parts)),
 }

@@ -155,6 +155,10 @@ def taken(step, count=6):
         lambda a, b, n: a + np.arange(12.0).reshape(3, 4) * n + np.float32(0.1) * b,
         lambda a, b, n: a + 0.5 if n % 2 else b * 2,
         lambda a, b, n: a / 3 if float(abs(a).max()) > 0.5 else a * 3,
+        lambda a, b, n: a + len(np.nonzero(a > b)[0]) * b + np.argwhere(a > 0).shape[0],
+        lambda a, b, n: a * 0.9 + a[a > b].sum() - a[(a > 0).any(axis=1)].sum() + len(np.repeat(a, (b > 0).sum(axis=1), axis=0)),
+        lambda a, b, n: np.where(a > 0, -0.0 if n % 2 else 0.0, b) / np.shape(a)[0] ** np.ndim(b),
+        lambda a, b, n: a + np.broadcast_to(b[:1], np.shape(a)).astype(np.result_type(a, b)) * np.size(a),
     ],
 )  # fmt: skip
 def test_whatever_a_round_asks_for(f):
