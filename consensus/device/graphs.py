@@ -39,6 +39,7 @@ class Rounds:
     def __init__(self, device: str) -> None:
         self.device, self.first, self.notes, self.looks = device, _Note(None, (), {}, {}), 0, 0
         self.captured: list[_Captured] = []
+        self.pool: Any = None  # of memory, which captured rounds share
         self.kept: dict[Place, Tensor] = {}  # the rows of states, which captured rounds read and write
 
     def step(self, step: Callable[[Any], Any], state: Any) -> Any:  # noqa: ANN401  # any state
@@ -413,28 +414,24 @@ class _Captured:
             kept[place] = torch.empty(place[1], dtype=_torch(place[2]), device=device)
         self.sending = _Sending([(value, dtype) for value, dtype in round.sent if dtype is not None], device)
         self.copies = [(value, _tensor(value).clone()) for value, dtype in round.sent if dtype is None]
-        self.graph: Any = None
-        self._keep(round)
-        if device.startswith("cuda"):
-            graph, before = torch.cuda.CUDAGraph(), self.rounds.captured
-            with torch.cuda.graph(graph, pool=before[0].graph.pool() if before else None):
-                self._done()
-            self.graph = graph
+        self._take(round)
+        self._replay = _graph(self._done, self.rounds)
 
     def repeat(self, round: _Round) -> list[DeviceRows]:
         """Take a round whose calls are the same; return the rows of its state."""
-        self._keep(round)
+        self._take(round)
+        self._replay()
+        return [DeviceRows(self.rounds.kept[place]) for place in self.left]
+
+    def _take(self, round: _Round) -> None:
+        """Put a round's state, and what the host sends, to where the calls have them."""
+        self.rounds.keep(self.given, [row.computed for row in round.rows[: len(self.given)]])
         self.sending.send([value for value, dtype in round.sent if dtype is not None])
         others = [value for value, dtype in round.sent if dtype is None]
         for place, (value, (latest, copy)) in enumerate(zip(others, self.copies, strict=True)):
             if value is not latest or isinstance(value, DeviceRows):
                 copy.copy_(_tensor(value))
                 self.copies[place] = value, copy
-        if self.graph is None:
-            self._done()
-        else:
-            self.graph.replay()
-        return [DeviceRows(self.rounds.kept[place]) for place in self.left]
 
     def _done(self) -> None:
         """Do what the calls say."""
@@ -456,8 +453,16 @@ class _Captured:
         for row in self.rows[len(self.given) :]:
             row.found = None
 
-    def _keep(self, round: _Round) -> None:
-        self.rounds.keep(self.given, [row.computed for row in round.rows[: len(self.given)]])
+
+def _graph(do: Callable[[], None], rounds: Rounds) -> Callable[[], None]:
+    """Return what does the same, without asking for each of its kernels where there is CUDA: it is not done now."""
+    if not rounds.device.startswith("cuda"):
+        return do
+    torch = loaded()
+    graph, rounds.pool = torch.cuda.CUDAGraph(), rounds.pool or torch.cuda.graph_pool_handle()
+    with torch.cuda.graph(graph, pool=rounds.pool):
+        do()
+    return cast("Callable[[], None]", graph.replay)
 
 
 class _Sending:
