@@ -160,7 +160,7 @@ class Device(Engine):
 
     def _there(self, value: Any) -> Any:  # noqa: ANN401  # numbers of the host stay there
         array = isinstance(value, np.ndarray) and value.ndim and value.dtype.kind == "f"
-        return DeviceRows(loaded().from_numpy(value.copy()).to(self.device)) if array else value
+        return DeviceRows(loaded().tensor(value, device=self.device)) if array else value
 
     @contextmanager
     def _memory(self, when: str) -> Iterator[None]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _ALWAYS = ("names", "categories")
 _FEW = 0.5  # share of different texts in a column up to which it may be categories
+_DESCRIBED = {"count", "mean", "std", "min", "25%", "50%", "75%", "max"}
 
 
 @dataclass(frozen=True)
@@ -358,8 +359,23 @@ def features_of(name: str, X: object) -> tuple[Any, Columns | None]:
     X = as_frame(X)
     if isinstance(X, Labelled) and isinstance(X.about, Columns):
         return np.asarray(X), X.about
+    if is_frame(X):
+        check_samples(name, X.index, X.columns)
     columns = Columns.of(X, name)
     return (X, None) if columns is None else (columns.transform(X, name), columns)
+
+
+def check_samples(where: object, rows: Sequence[object], names: Sequence[object]) -> None:
+    """Warn of a table whose rows are statistics of columns, or columns themselves, and no samples."""
+    if len(rows) > len(names) + len(_DESCRIBED):
+        return
+    if set(rows) >= _DESCRIBED or set(names) >= _DESCRIBED:
+        found = "statistics of columns, as describe() makes them"
+    elif len(names) > 1 and all(isinstance(name, str) for name in names) and set(rows) >= set(names):
+        found = "columns, as those of correlations or distances are"
+    else:
+        return
+    _checks.warn(f"the rows of {where} seem to be {found}, and no samples: give the table that it was made of")
 
 
 def alike(name: str, X: object, columns: Columns | None, **joined: Any) -> Any:  # noqa: ANN401  # an array, or what becomes one

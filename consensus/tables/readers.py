@@ -23,7 +23,7 @@ import numpy as np
 from consensus import _checks
 from consensus._columns import exact
 from consensus.tables import looks
-from consensus.tables.frames import Reading
+from consensus.tables.frames import Reading, check_samples
 
 if TYPE_CHECKING:
     import pandas
@@ -140,7 +140,9 @@ def _text(path: Path, reading: Reading, form: _Form, texts: Collection[str | int
             f"{path}: the first column has no name, and is taken for the index of a data frame although its values repeat: "
             "index=False makes it a feature"
         )
-    return frame.iloc[:, [other for other in range(len(names)) if other != index]]
+    table = frame.iloc[:, [other for other in range(len(names)) if other != index]]
+    check_samples(path, frame.iloc[:, index], table.columns)
+    return table
 
 
 def _cells(column: pandas.Series, reading: Reading, missing: Sequence[str], as_text: bool) -> pandas.Series:

@@ -354,3 +354,20 @@ def test_test_sets_of_owners_in_another_order_are_rejected():
     other = dataclasses.replace(owned.test, labels=CITIES[::-1])
     with pytest.raises(ValueError, match="test must have the agents of the problem in the same order"):
         consensus.solve(problem, topologies.ring(3), rounds=1, test=other)
+
+
+def test_summaries_and_matrices_of_columns_are_no_samples(tmp_path):
+    table = pd.DataFrame(np.random.default_rng(0).standard_normal((50, 3)), columns=["age", "bmi", "y"])
+    for made, what in ((table.describe(), "statistics"), (table.describe().T, "statistics"), (table.corr(), "columns, as")):
+        made.to_csv(tmp_path / "made.csv")
+        target = made.columns[-1]
+        with pytest.warns(UserWarning, match=f"the rows of .*made.csv seem to be {what} .*no samples: give the table"):
+            consensus.datasets.load(tmp_path / "made.csv", target=target)
+        with pytest.warns(UserWarning, match=f"the rows of X seem to be {what} "):
+            consensus.partition(made, made[target], agents=2)
+    named = table.set_index(pd.Index([f"patient {row}" for row in range(50)]))
+    named.to_csv(tmp_path / "named.csv")
+    with warnings.catch_warnings(action="error"):
+        consensus.datasets.load(tmp_path / "named.csv", target="y")
+        consensus.partition(named[["age", "bmi"]], named["y"], agents=2)
+        consensus.partition(pd.DataFrame(np.eye(6)[:, :4]), np.arange(6.0), agents=2)
