@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from consensus import _checks
+from consensus._arrays.files import interrupted_later
 from consensus.communication.states import flatten
 from consensus.device.graphs import Rounds, mapped
 from consensus.device.network import DeviceNetwork, on_device
@@ -142,7 +143,11 @@ class Device(Engine):
                 else:
                     observer.tick(state.round)
                 with self._memory(f"in round {state.round + 1}"):
-                    state = step(state) if rounds_there is None else rounds_there.step(step, state)
+                    if rounds_there is None:
+                        state = step(state)
+                    else:
+                        with interrupted_later():  # a captured round writes over the state
+                            state = rounds_there.step(step, state)
         except KeyboardInterrupt:
             observer.tick(state.round, _here(state.w))
             raise

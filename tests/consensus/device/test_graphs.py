@@ -1,5 +1,6 @@
 """Rounds that are repeated as they were captured: the bits of rounds whose calls are computed one by one."""
 
+import signal
 from typing import NamedTuple
 
 import numpy as np
@@ -235,6 +236,25 @@ def test_a_run_that_goes_on_has_the_bits_of_one(tmp_path):
     whole = consensus.solve(p, RING, solver, rounds=20, **options)
     consensus.solve(p, RING, solver, rounds=10, checkpoint=tmp_path / "run", **options)
     assert_equal(whole, consensus.solve(p, RING, solver, rounds=20, resume=tmp_path / "run", **options))
+
+
+def test_ctrl_c_ends_a_round_as_a_whole(monkeypatch):
+    own, rounds = graphs._Captured.repeat, []
+
+    def repeat(captured, round):
+        found = own(captured, round)
+        rounds.append(1)
+        if len(rounds) == 6:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(graphs._Captured, "repeat", repeat)
+    options = {"engine": Device(graphs=True), "record_every": 100}
+    with pytest.raises(consensus.Interrupted) as raised:
+        consensus.solve(problem(), RING, GradientTracking(0.02), rounds=50, **options)
+    found = raised.value.result
+    assert found.rounds == 7  # the first was not captured
+    assert np.array_equal(found.w, consensus.solve(problem(), RING, GradientTracking(0.02), rounds=7, **options).w)
 
 
 def test_refusals():
