@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -93,8 +93,7 @@ class Messages(NamedTuple):
         ndarray (arcs, P)
             Differences.
         """
-        differences: np.ndarray = self.rows[self.sources] - self.own[self.receivers]
-        return differences
+        return cast(np.ndarray, self.rows[self.sources] - self.own[self.receivers])
 
     def total(self, values: Float[np.ndarray, "arcs P"], weights: Float[np.ndarray, " arcs"]) -> Float[np.ndarray, "agents P"]:
         """Return each agent's weighted sum over its arcs.
@@ -114,8 +113,7 @@ class Messages(NamedTuple):
         ends = np.searchsorted(self.receivers, np.arange(len(self.own) + 1))
         shape = (len(self.own), len(values))
         sums = sp.csr_array((weights.astype(values.dtype, copy=False), np.arange(len(values)), ends), shape=shape)
-        total: np.ndarray = sums @ values
-        return total
+        return cast(np.ndarray, sums @ values)
 
     def mixed(self) -> Float[np.ndarray, "agents P"]:
         """Return ``W_ii x_i + sum_j W_ij x_j``, which is :meth:`Network.mix` up to rounding.
@@ -125,5 +123,4 @@ class Messages(NamedTuple):
         ndarray (agents, P)
             Mixed rows.
         """
-        mixed: np.ndarray = self.own_weights[:, None] * self.own + self.total(self.rows[self.sources], self.weights)
-        return mixed
+        return cast(np.ndarray, self.own_weights[:, None] * self.own + self.total(self.rows[self.sources], self.weights))

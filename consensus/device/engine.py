@@ -72,7 +72,7 @@ class Device(Engine):
     Iterates that are lost are noticed in recorded rounds, and every 16.
 
     With ``graphs`` a method's ``step`` is called in every round, but what it asks of the device is noted, and done at once if
-    two rounds before have asked for the same; numbers of the host, such as steps, batches and matrices, are those of the round.
+    a round before asked for the same; numbers of the host, such as steps, batches and matrices, are those of the round.
     Rounds in which the method looks at numbers of the device are computed call by call. The rows of the state, and what a round
     computes, are in memory a second time. What a module or a loss of one's own does beside its computations on the device is
     done while it is captured, and not again: give ``graphs=False`` if that matters.

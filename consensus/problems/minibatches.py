@@ -16,6 +16,7 @@ from consensus.problems.batch import Batch, NumberedBatch
 from consensus.problems.samples import in_turn
 
 _NONE = np.iinfo(np.intp).max  # a place that is not drawn
+_TOGETHER = 1 << 16  # places that are sorted at a time
 
 
 @dataclass(frozen=True)
@@ -192,18 +193,20 @@ class _Order:
     def _draw(self, agents: np.ndarray, epochs: np.ndarray) -> None:
         """Draw the epochs of some agents, of which ``epochs`` has everyone's."""
         most, _, width = self.indices.shape
-        order: np.ndarray = np.full((len(agents), most * width), _NONE)
-        for own, row in zip(order, agents.tolist(), strict=True):
-            places, batches = self.places[row], self.batches[row]
-            # Philox is a counter: seed and agent are its key, and the counters of two epochs are far from each other.
-            rng = stream((self.rule.seed, self.agents[row]), (0, 0, 0, int(epochs[row])))
-            again = self.rule.replacement and batches > 1
-            drawn = rng.integers(len(places), size=batches * width) if again else rng.permutation(len(places))
-            own[: len(drawn)] = places[drawn]
-        order = order.reshape(len(agents), most, width)
-        order.sort(axis=2)  # as in the shard, so that a batch of all samples has the bits of the whole gradient
-        order[order == _NONE] = 0
-        self.indices[:, agents] = order.swapaxes(0, 1)
+        few = max(1, _TOGETHER // (most * width))
+        for some in (agents[first : first + few] for first in range(0, len(agents), few)):
+            order: np.ndarray = np.full((len(some), most * width), _NONE)
+            for own, row in zip(order, some.tolist(), strict=True):
+                places, batches = self.places[row], self.batches[row]
+                # Philox is a counter: seed and agent are its key, and the counters of two epochs are far from each other.
+                rng = stream((self.rule.seed, self.agents[row]), (0, 0, 0, int(epochs[row])))
+                again = self.rule.replacement and batches > 1
+                drawn = rng.integers(len(places), size=batches * width) if again else rng.permutation(len(places))
+                own[: len(drawn)] = places[drawn]
+            order = order.reshape(len(some), most, width)
+            order.sort(axis=2)  # as in the shard, so that a batch of all samples has the bits of the whole gradient
+            order[order == _NONE] = 0
+            self.indices[:, some] = order.swapaxes(0, 1)
         self.epoch[agents] = epochs[agents]
 
 
