@@ -40,6 +40,12 @@ _REMOTE = {
     "mnist": _Remote("mnist10k.npz", 554),
 }
 NAMES = (*_BUNDLED, *_REMOTE)
+_READERS = {  # of files that have no form of their own here
+    ".arff": "scipy.io.arff.loadarff", ".dta": "pandas.read_stata", ".h5": "pandas.read_hdf", ".html": "pandas.read_html",
+    ".json": "pandas.read_json", ".mat": "scipy.io.loadmat", ".npy": "numpy.load", ".ods": "pandas.read_excel",
+    ".orc": "pandas.read_orc", ".pkl": "pandas.read_pickle", ".sas7bdat": "pandas.read_sas", ".sav": "pandas.read_spss",
+    ".xls": "pandas.read_excel", ".xlsx": "pandas.read_excel", ".xml": "pandas.read_xml",
+}  # fmt: skip
 CLASSIFICATION = ("breast_cancer", "digits", "iris", "wine_cultivars", "mnist")
 
 
@@ -168,7 +174,11 @@ def load(
         return Dataset(*tables.read(frame, roles, reading)[:-1])
     if not isinstance(name, str | os.PathLike) or (name not in NAMES and readers.kind_of(Path(name)) not in tables.SUFFIXES):
         known, suffixes = ", ".join(map(repr, NAMES)), ", ".join((*tables.SUFFIXES, *svmlight.SUFFIXES))
-        raise ValueError(f"name must be one of {known}, or a file that ends in {suffixes}; got {_checks.shown(name)}")
+        reader = _READERS.get(readers.kind_of(Path(name))) if isinstance(name, str | os.PathLike) else None
+        raise ValueError(
+            f"name must be one of {known}, or a file that ends in {suffixes}; got {_checks.shown(name)}"
+            + (f": {reader} reads it, and load, split and partition take data frames and arrays" if reader else "")
+        )
     if name not in NAMES:
         return Dataset(*tables.read(_checks.path("name", name), roles, reading)[:-1])
     if given := tables.given(roles, reading):

@@ -425,9 +425,11 @@ def _check_lengths(path: Path, reading: Reading, form: _Form) -> None:
             if reading.comment and any(reading.comment in cell for cell in record):
                 continue
             if any(map(str.strip, record)) and len(record) < short and number >= form.skip + form.header:
+                line = form.sep.join(record).strip()
                 raise ValueError(
                     f"{path} must be delimited text with lines of one length; line {lines.line_num} has {len(record)} cells "
-                    f"between {form.sep!r}, not {short}: {_checks.shown(form.sep.join(record))}"
+                    f"between {form.sep!r}, not {short}: {_checks.shown(line)}"
+                    + (f"; comment={line[0]!r} leaves it out" if line[0] in "#%;!/" else "")
                 )
 
 

@@ -154,7 +154,7 @@ def test_an_unknown_name_or_suffix_lists_the_known(name):
     words = r"name must be one of 'diabetes'.*'mnist', or a file that ends in .*\.npz, \.svm, \.svmlight, \.libsvm; got "
     with pytest.raises(ValueError, match=words) as info:
         datasets.load(name)
-    assert str(info.value).endswith(repr(name))
+    assert f"; got {name!r}" in str(info.value)
 
 
 @pytest.mark.parametrize(("settings", "words"), [
@@ -328,3 +328,20 @@ def test_numbers_and_categories_of_files_are_those_of_frames(tmp_path):
         for data in (frame, path, str(path)):
             np.testing.assert_array_equal(pipeline.transform(data), [[30, 1, 0], [40, 0, 1], [50, 0, 1]])
             np.testing.assert_array_equal(pipeline.targets(data)[:, 0], [1, 0, 1])
+
+
+def test_a_file_of_another_kind_is_named_with_what_reads_it(tmp_path):
+    table = pd.DataFrame({"a": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 2.0]})
+    table.to_json(tmp_path / "t.json")
+    with pytest.raises(
+        ValueError, match=r"got .*t\.json'\)?: pandas\.read_json reads it, and load, split and partition take data"
+    ):
+        datasets.load(tmp_path / "t.json", target="y")
+    assert datasets.load(pd.read_json(tmp_path / "t.json"), target="y").y.tolist() == [1, 3, 2]
+
+
+def test_a_comment_after_the_table_is_named_with_what_leaves_it_out(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\n1,2,3\n2,3,5\n4,1,2\n# end\n")
+    with pytest.raises(ValueError, match=r"line 5 has 1 cells between ',', not 3: '# end'; comment='#' leaves it out"):
+        datasets.load(tmp_path / "t.csv", target="y")
+    assert datasets.load(tmp_path / "t.csv", target="y", comment="#").X.shape == (3, 2)
