@@ -1,25 +1,26 @@
 """D-PSGD over graphs with one or few neighbours a round, agents of one label each: the test error by epochs, bytes, seconds."""
 
 import functools
-import itertools
 
 import networkx as nx
+import numpy as np
+import pandas as pd
 
 import consensus
 import topologies
+from consensus import plotting
 from consensus.costs import Cluster, load
 from consensus.solvers import DGD
 from consensus.step_sizes import CosineAnnealing
-from experiments.shared.curves import after_start, draw, legend, panels
-from experiments.shared.harness import Experiment
-from experiments.shared.tables import ends, last, setting
-from experiments.shared.tuning import Axis, Family
+from consensus.studies import Grid, Study
+from experiments.shared import cases
+from experiments.shared.curves import legend, panels, plain
+from experiments.shared.studies import options, shown
 
-BATCH, HIDDEN, DECAY = 32, 64, consensus.L2(1e-4)
+DATA, BATCH, HIDDEN, DECAY = "mnist", 32, 64, consensus.L2(1e-4)
 RECORDS = 25  # rows of a history
 WAN = Cluster(latency=1e-2, bandwidth=1e8, flops=1e10)  # seconds: 10 ms an exchange, 100 MB/s through each agent's link
-END, FALLING = "error at the end", "cosine"
-COSTS = ("epochs", "bytes", "seconds")
+ERROR, COSTS = "test_error_worst", ("epochs", "bytes", "seconds")
 
 
 def networks(agents, seed):
@@ -36,59 +37,56 @@ def networks(agents, seed):
     }
 
 
-def main(arguments=None):
-    quick = {"dataset": ["digits"], "repeats": 1, "rounds": 20}
-    experiment = Experiment("graphs", __doc__, arguments, datasets=["mnist"], agents=25, repeats=3, rounds=500, quick=quick)
-    agents, seeds = experiment.agents, experiment.seeds
-    scheme = {"hidden": HIDDEN, "regularizer": DECAY, "scheme": "sorted"}
-    schedules = {seed: networks(agents, seed) for seed in seeds}
-    steps = Family(
-        lambda step: DGD(CosineAnnealing(step, experiment.rounds), batch=BATCH), (Axis("first step", (0.1, 0.4), 2.0),), FALLING
-    )
+def case(seed, network, agents, every):
+    whole = cases.case(DATA, agents, seed, hidden=HIDDEN, regularizer=DECAY, scheme="sorted")
+    return whole.problem, networks(agents, seed)[network], {"test": whole.test, "record_every": every}
 
-    def run(data, name, solver, seed):
-        return experiment.case(data, agents, seed, **scheme), schedules[seed][name], solver, {"records": RECORDS}
 
-    families = {key: [steps] for key in itertools.product(experiment.datasets, schedules[seeds[0]])}
-    found = experiment.compare(("dataset", "network"), families, run, merits, what="choice of steps")
-    repeats = {which[:2]: [timed(outcome) for outcome in outcomes] for which, outcomes in found.repeats.items()}
-    experiment.figure(figure(repeats, experiment.datasets))
-    columns = {
-        "exact after": (exact_after, ""),
-        "step": (setting, ""),
-        "test error": ("test_error", ".3g"),
-        "at the worst agent": ("test_error_worst", ".3g"),
-        "disagreement": ("disagreement", ".2g"),
-        "MB": (functools.partial(last, column="bytes", unit=1e6), ".4g"),
-        "seconds": ("seconds", ".3g"),
+def study(folder, agents, rounds, seeds):
+    """The error of the worst agent at the end, with the first step that is best by it on each network."""
+    made = functools.partial(case, agents=agents, every=max(1, rounds // RECORDS))
+    tuned = Grid(lambda step_size: DGD(CosineAnnealing(step_size, rounds), batch=BATCH), step_size=[0.1, 0.2, 0.4])
+    usual = {"rounds": rounds, "seeds": seeds, "tuning_seeds": 1, "folder": folder, "measure": f"{ERROR} after {rounds} round"}
+    return Study(made, over={"network": list(networks(agents, 0))}, solvers={"D-PSGD": tuned}, **usual)
+
+
+def quartiles(found):
+    """``{network: {column: (3, rows)}}`` over the seeds of the table, with the seconds that runs would take on ``WAN``."""
+    histories = {}
+    for (name, _), run in found.runs().query("`for` == 'report'").iterrows():
+        problem, network, _ = found.case(run["seed"], name)
+        history = consensus.load(found.folder / "runs" / run["file"]).history
+        history = dict(history) | {"seconds": WAN.seconds(load(history, problem, network))}
+        histories.setdefault(name, []).append(history)
+    return {
+        name: {column: np.quantile([run[column] for run in runs], (0.25, 0.5, 0.75), axis=0) for column in runs[0]}
+        for name, runs in histories.items()
     }
-    experiment.table(ends(repeats, {"data set": "", "network": ""}, columns))
 
 
-def exact_after(outcomes):
-    """After how many rounds agents hold the average, on schedules that repeat."""
-    period = getattr(outcomes[0].run.network, "period", None)
-    return f"{period} rounds" if period else "–"
+def main(arguments=None):
+    given = options(__doc__, arguments, {"agents": 6, "rounds": 20, "seeds": 1}, agents=25, rounds=500, seeds=3)
+    folder = given.output / "graphs"
+    found = quartiles(shown(study(folder, given.agents, given.rounds, given.seeds)))
+    form, columns = "{1:.3g} [{0:.3g}, {2:.3g}]", ("test_error", ERROR, "disagreement", "bytes", "seconds")
+    ends = {name: {column: form.format(*of[column][:, -1]) for column in columns} for name, of in found.items()}
+    print(pd.DataFrame.from_dict(ends, orient="index").to_markdown())
+    figure(found).savefig(folder / "figure.png", dpi=150)
 
 
-def merits(found, key, outcomes):
-    """The error of the worst agent."""
-    return {END: last(outcomes, "test_error_worst").middle}
-
-
-def timed(outcome):
-    """The outcome with the seconds that it would take on ``WAN``."""
-    seconds = WAN.seconds(load(outcome.history, outcome.run.case.problem, outcome.run.network))
-    return outcome._replace(history={**dict(outcome.history), "seconds": seconds})
-
-
-def figure(repeats, datasets):
-    canvas, axes = panels(len(COSTS) * len(datasets), len(COSTS), size=(3.0, 2.6), share="row")
-    for ax, (data, x) in zip(axes, itertools.product(datasets, COSTS), strict=True):
-        draw(ax, {name: after_start(found) for (where, name), found in repeats.items() if where == data}, "test_error_worst", x)
-        ax.set_title(f"{data}, by {x}")
-        if x == "seconds":
-            ax.set_xlabel("predicted seconds")
+def figure(found):
+    """The error of the worst agent by each cost after the start: medians, and bands between the quartiles."""
+    canvas, axes = panels(len(COSTS), size=(3.0, 2.6), share="row")
+    for ax, x in zip(axes, COSTS, strict=True):
+        curves = {name: {column: of[column][1, 1:] for column in (x, ERROR)} for name, of in found.items()}
+        plotting.convergence(curves, ERROR, x, ax=ax, log_x=True).get_legend().remove()
+        for line, of in zip(ax.get_lines(), found.values(), strict=True):
+            ax.fill_between(of[x][1, 1:], *of[ERROR][::2, 1:], color=line.get_color(), alpha=0.15, linewidth=0)
+        plain(ax.xaxis)
+        plain(ax.yaxis)
+        ax.set_title(f"{DATA}, by {x}")
+        ax.label_outer()
+    axes[-1].set_xlabel("predicted seconds")
     legend(canvas, axes[0], columns=4)
     return canvas
 

@@ -1,6 +1,7 @@
 """Studies, tiny: their problems are what they say, and their tables have a row for every method."""
 
 import cvxpy as cp
+import networkx as nx
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -9,7 +10,7 @@ import consensus
 import topologies
 from consensus.solvers import DGD, AggregativeGT
 from consensus.studies import Grid
-from experiments import compression, heterogeneity, merging, moving_target, personal, robots, tolerance
+from experiments import compression, graphs, heterogeneity, merging, moving_target, personal, robots, tolerance
 
 
 def test_its_shards_are_alike_or_of_few_classes():
@@ -178,3 +179,39 @@ def test_a_tiny_version_has_a_row_for_every_method_at_every_level_and_four_figur
     for level in compression.LEVELS:
         assert printed.count(f"bytes to stationarity {level}: median [quartiles] of 1 seed") == len(compression.COMPRESSORS)
     assert len([path for path in (tmp_path / "compression").glob("*.png") if path.stat().st_size > 10_000]) == 4
+
+
+# Graphs with few neighbours: they are what their page says; the figure's curves end at the table's values; a tiny study.
+
+
+def test_each_graph_has_as_many_neighbours_in_a_round_as_its_page_says():
+    made = graphs.networks(25, 0)
+    few = {
+        name: max(degree for round in range(30) for _, degree in nx.DiGraph(schedule.graph(round)).out_degree())
+        for name, schedule in made.items()
+    }
+    assert few == {**dict.fromkeys(made, 1), "ring": 2, "exponential": 10, "base-3": 2}
+    assert (made["base-2"].period, made["base-3"].period) == (9, 6)
+
+
+@pytest.mark.slow
+def test_a_tiny_version_has_a_row_for_every_graph_and_a_figure(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(graphs, "DATA", "digits")
+    graphs.main(["--quick", "--rounds", "3", "--seeds", "2", "--output", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert all(printed.count(f"| {name} ") == 3 for name in graphs.networks(6, 0))  # of the errors, the grids and the ends
+    assert (tmp_path / "graphs" / "figure.png").stat().st_size > 10_000
+    study = graphs.study(tmp_path / "graphs", 6, 3, 2)
+    errors = study.values()["value"].groupby("network").quantile([0.25, 0.5, 0.75])
+    for name, columns in graphs.quartiles(study).items():
+        np.testing.assert_allclose(columns[graphs.ERROR][:, -1], errors[name], rtol=1e-12)
+    ring, problem = graphs.quartiles(study)["ring"], study.case(0, "ring")[0]
+    sent = (
+        3 * 2 * 8 * problem.parameters
+    )  # in three rounds to two neighbours; as much is received, and added at a quarter of the speed
+    np.testing.assert_allclose(ring["bytes"][:, -1], 6 * sent, rtol=1e-12)
+    samples = (
+        3 * 32 * problem.shards.sizes.max() / problem.shards.sizes.mean()
+    )  # of the largest shard, as many passes as on average
+    seconds = 3 * 1e-2 + 2 * sent / 1e8 + (6 * samples * problem.parameters + 4 * sent / 8) / 1e10
+    np.testing.assert_allclose(ring["seconds"][:, -1], seconds, rtol=1e-12)
