@@ -18,8 +18,8 @@ def options(about, arguments=None, quick=None, **numbers):
 
 
 def shown(study):
-    """The study, after it was run and its tables printed."""
+    """The study, after it was run and its tables printed, that of grids if there are any."""
     found = study.run()
-    print(found.table().to_markdown())
-    print(found.grids().to_markdown())
+    for table in filter(len, (found.table(), found.grids())):
+        print(table.to_markdown())
     return found

@@ -1,5 +1,7 @@
 """Studies, tiny: their problems are what they say, and their tables have a row for every method."""
 
+import re
+
 import cvxpy as cp
 import networkx as nx
 import numpy as np
@@ -8,9 +10,9 @@ from scipy.optimize import minimize
 
 import consensus
 import topologies
-from consensus.solvers import DGD, AggregativeGT
+from consensus.solvers import DGD, AdaptiveNEXT, AggregativeGT
 from consensus.studies import Grid
-from experiments import compression, graphs, heterogeneity, merging, moving_target, personal, robots, tolerance
+from experiments import compression, graphs, heterogeneity, merging, moving_target, personal, robots, stochastic, tolerance
 
 
 def test_its_shards_are_alike_or_of_few_classes():
@@ -215,3 +217,23 @@ def test_a_tiny_version_has_a_row_for_every_graph_and_a_figure(tmp_path, monkeyp
     )  # of the largest shard, as many passes as on average
     seconds = 3 * 1e-2 + 2 * sent / 1e8 + (6 * samples * problem.parameters + 4 * sent / 8) / 1e10
     np.testing.assert_allclose(ring["seconds"][:, -1], seconds, rtol=1e-12)
+
+
+# Batches: every rival of AdaptiveNEXT is tuned; a tiny study.
+
+
+@pytest.mark.parametrize("kind", stochastic.KINDS)
+def test_every_rival_of_adaptive_next_is_tuned(kind):
+    assert all(isinstance(solver, Grid | AdaptiveNEXT) for solver in stochastic.solvers(kind, 10).values())
+
+
+@pytest.mark.slow
+def test_batches_have_a_row_for_every_method_by_every_measure_and_four_figures(tmp_path, capsys):
+    stochastic.main(["--quick", "--rounds", "3", "--output", str(tmp_path)])
+    printed = capsys.readouterr().out
+    for kind in stochastic.KINDS:
+        for name in stochastic.solvers(kind, 3):
+            assert len(re.findall(rf"^\| {name} ", printed, re.M)) == 3
+    assert printed.count(": median [quartiles] of 1 seed") == 3 * len(stochastic.KINDS)
+    for across in stochastic.ACROSS:
+        assert (tmp_path / "stochastic" / f"{across}.png").stat().st_size > 10_000

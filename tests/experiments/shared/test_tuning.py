@@ -5,7 +5,6 @@ import pytest
 
 import topologies
 from consensus.solvers import GradientTracking
-from experiments import stochastic
 from experiments.shared import tuning
 from experiments.shared.cases import case
 from experiments.shared.results import training
@@ -78,11 +77,3 @@ def test_a_best_at_the_edge_is_reported(monkeypatch, capsys):
     found = tuning.tuned(run, families, merits)
     assert tuning.grids(found, families, merits, COLUMNS).rows[0][-1] == "yes"
     assert not capsys.readouterr().err
-
-
-def test_every_rival_is_tuned():
-    for name, families in stochastic.methods(10).items():
-        for family in families:
-            assert family.axes or name == "AdaptiveNEXT"
-            for point in family.start():
-                assert repr(family.make(*point))
