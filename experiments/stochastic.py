@@ -15,7 +15,7 @@ SHARDS = {"sorted": "few classes each", "iid": "like data"}
 BATCH, HIDDEN, DECAY = 32, 64, consensus.L2(1e-4)
 KINDS = {"batches": (1, 20), "all samples": (10, 25), "nothing to tune": (25, 20)}  # by what rounds are divided, and their rows
 LEVEL = "to test_error_worst 0.1"  # that is worth reaching
-ACROSS = ("epochs", "exchanges", "bytes", "seconds")
+ACROSS = {"epochs": 0.5, "exchanges": None, "bytes": None, "seconds": 0.05}  # and where figures begin, after the start
 
 
 def case(seed, shards, data, agents, every):
@@ -62,7 +62,10 @@ def figure(found, across):
     """The worst agent's test error, of all solvers on a panel for each way to share the data."""
     reported = [one._plan.reported() for one in found]
     cells = [{name: runs for parts in reported for name, runs in parts[place].items()} for place in range(len(SHARDS))]
-    return bands(cells, list(SHARDS.values()), "test_error_worst", across, True, True)
+    made = bands(cells, list(SHARDS.values()), "test_error_worst", across, True, True)
+    for ax in made.axes:
+        ax.set_xlim(left=ACROSS[across])
+    return made
 
 
 def main(arguments=None):
