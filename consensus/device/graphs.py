@@ -239,9 +239,9 @@ class _Round:
             if value.nbytes > _SMALL:
                 raise TypeError
             return value.shape, value.dtype, value.tobytes()
-        return kind, repr(value) if isinstance(
-            value, float | np.floating
-        ) else value  # 0.0 and -0.0 are equal, but not the same
+        if isinstance(value, float | np.floating):
+            return kind, repr(value)  # 0.0 and -0.0 are equal, but not the same
+        return kind, value
 
 
 class _Unknown:
