@@ -13,7 +13,7 @@ from experiments.shared.studies import options, shown
 
 SHARDS = {"sorted": "few classes each", "iid": "like data"}
 BATCH, HIDDEN, DECAY = 32, 64, consensus.L2(1e-4)
-KINDS = {"batches": (1, 20), "all samples": (10, 25), "nothing to tune": (25, 20)}  # by what rounds are divided, and their rows
+KINDS = {"batches": (1, 20), "all samples": (10, 25), "nothing to tune": (10, 50)}  # by what rounds are divided, and their rows
 LEVEL = "to test_error_worst 0.1"  # that is worth reaching
 ACROSS = {"epochs": 0.5, "exchanges": None, "bytes": None, "seconds": 0.05}  # and where figures begin, after the start
 
