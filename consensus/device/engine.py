@@ -43,8 +43,8 @@ class Device(Engine):
 
     Rows of all agents are one tensor of PyTorch, which NumPy's operators and functions take: a method's ``step`` is that of
     one process, and its gradients, mixing, directions and proximal steps are on the device. Samples go there once. The host
-    draws batches, by seed, agent and round as everywhere. Recorded rows are measured on the device, but for test sets, and the
-    host gets the iterates.
+    draws batches, by seed, agent and round as everywhere. Recorded rows are measured on the device, of which the host
+    gets the agents' mean; it gets all iterates for test sets, and where more than their sums is asked for.
 
     Parameters
     ----------

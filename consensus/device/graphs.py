@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from consensus.device.rows import DeviceRows
+from consensus.device.rows import DeviceRows, _torch
 from consensus.frameworks.torch_calls import loaded
 
 if TYPE_CHECKING:
@@ -507,7 +507,3 @@ class _Sending:
 def _tensor(value: Any) -> Tensor:  # noqa: ANN401
     found: Tensor = value.tensor if isinstance(value, DeviceRows) else value
     return found
-
-
-def _torch(dtype: np.dtype) -> Any:  # noqa: ANN401  # a type of PyTorch's
-    return getattr(loaded(), dtype.name)
