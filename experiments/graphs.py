@@ -3,17 +3,15 @@
 import functools
 
 import networkx as nx
-import numpy as np
 import pandas as pd
 
 import consensus
 import topologies
-from consensus import plotting
 from consensus.costs import Cluster, load
 from consensus.solvers import DGD
 from consensus.step_sizes import CosineAnnealing
 from consensus.studies import Grid, Study
-from experiments.shared import cases
+from experiments.shared import cases, studies
 from experiments.shared.curves import legend, panels, plain
 from experiments.shared.studies import options, shown
 
@@ -52,16 +50,15 @@ def study(folder, agents, rounds, seeds):
 
 def quartiles(found):
     """``{network: {column: (3, rows)}}`` over the seeds of the table, with the seconds that runs would take on ``WAN``."""
-    histories = {}
-    for (name, _), run in found.runs().query("`for` == 'report'").iterrows():
-        problem, network, _ = found.case(run["seed"], name)
-        history = consensus.load(found.folder / "runs" / run["file"]).history
-        history = dict(history) | {"seconds": WAN.seconds(load(history, problem, network))}
-        histories.setdefault(name, []).append(history)
-    return {
-        name: {column: np.quantile([run[column] for run in runs], (0.25, 0.5, 0.75), axis=0) for column in runs[0]}
-        for name, runs in histories.items()
-    }
+    timed = {}
+    for (name, _), histories in studies.histories(found).items():
+        runs = zip(found.seeds, histories, strict=True)
+        timed[name] = [dict(history) | {"seconds": seconds(history, *found.case(seed, name)[:2])} for seed, history in runs]
+    return {name: studies.quartiles(runs) for name, runs in timed.items()}
+
+
+def seconds(history, problem, network):
+    return WAN.seconds(load(history, problem, network))
 
 
 def main(arguments=None):
@@ -78,10 +75,7 @@ def figure(found):
     """The error of the worst agent by each cost after the start: medians, and bands between the quartiles."""
     canvas, axes = panels(len(COSTS), size=(3.0, 2.6), share="row")
     for ax, x in zip(axes, COSTS, strict=True):
-        curves = {name: {column: of[column][1, 1:] for column in (x, ERROR)} for name, of in found.items()}
-        plotting.convergence(curves, ERROR, x, ax=ax, log_x=True).get_legend().remove()
-        for line, of in zip(ax.get_lines(), found.values(), strict=True):
-            ax.fill_between(of[x][1, 1:], *of[ERROR][::2, 1:], color=line.get_color(), alpha=0.15, linewidth=0)
+        studies.draw(ax, found, ERROR, x, log_x=True)
         plain(ax.xaxis)
         plain(ax.yaxis)
         ax.set_title(f"{DATA}, by {x}")

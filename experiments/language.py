@@ -6,82 +6,82 @@ import sysconfig
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import consensus
 import topologies
 from consensus.directions import AdamW
 from consensus.solvers import DGD, DiLoCo, NoLoCo
 from consensus.step_sizes import CosineAnnealing
-from experiments.shared.cases import Case
-from experiments.shared.curves import after_start, draw, legend, panels
-from experiments.shared.harness import Experiment
-from experiments.shared.tables import ends, last, setting
-from experiments.shared.tuning import Axis, Family
+from consensus.studies import Grid, Study
+from experiments.shared import studies
+from experiments.shared.curves import legend, panels
+from experiments.shared.studies import options, shown
 
-OWN_DATA = True
 LENGTH, CHARACTERS = 64, 128  # of a sequence; of ASCII
 SEQUENCES, TEST = 2000, 200  # of an agent; of the test set
 MEASURED = 40  # sequences of an agent by which the loss is estimated
-BATCH, LOCAL_STEPS, RECORDS = 4, 30, 10
+BATCH, LOCAL_STEPS, ROWS = 4, 30, 10
 WIDTH, BLOCKS, HEADS = 128, 5, 4  # a million parameters
-STOCHASTIC, GOSSIP, PAIRS, SERVER = "D-PSGD", "AdamW by gossip", "NoLoCo", "DiLoCo with a server"
-FALLING = "cosine"
-MEASURE = "loss at the end"
+QUICK = {"sequences": 20, "width": 16, "blocks": 1, "heads": 2}
+NETWORKS = {  # with a server, all with all: their average is the server's
+    "ring": lambda agents, seed: topologies.ring(agents),
+    "random pairs": lambda agents, seed: topologies.Matchings(agents, seed=seed),
+    "server": lambda agents, seed: topologies.complete(agents),
+}
+SHOWN = {"objective": "{:.3f}", "test_error": "{:.1%}", "test_error_worst": "{:.1%}", "bytes": "{:,.0f}", "exchanges": "{:.0f}"}
 
 
-def methods(steps, local):
-    """``{name: Family}``: first steps to tune, which fall along half a cosine over the gradients that an agent takes."""
-    adam = Axis("first step", (1e-3, 2e-3))
-    return {
-        STOCHASTIC: Family(
-            lambda step: DGD(CosineAnnealing(step, steps), batch=BATCH), (Axis("first step", (0.2, 0.4)),), FALLING
-        ),
-        GOSSIP: Family(lambda step: DGD(CosineAnnealing(step, steps), batch=BATCH, direction=AdamW()), (adam,), FALLING),
-        PAIRS: Family(lambda step: NoLoCo(CosineAnnealing(step, steps), local_steps=local, batch=BATCH), (adam,), FALLING),
-        SERVER: Family(lambda step: DiLoCo(CosineAnnealing(step, steps), local_steps=local, batch=BATCH), (adam,), FALLING),
-    }
+def case(seed, network, agents, every, size):
+    problem, test = texts(agents, seed, **size)
+    return (
+        problem,
+        NETWORKS[network](agents, seed),
+        {"test": test, "record_every": every, "metrics_on": min(MEASURED, size["sequences"])},
+    )
 
 
-def network(name, agents, seed):
-    """A ring; random pairs; with a server, all with all: their average is the server's."""
-    if name == PAIRS:
-        return topologies.Matchings(agents, seed=seed)
-    return topologies.Static(topologies.complete(agents) if name == SERVER else topologies.ring(agents))
+def solvers(network, steps, local):
+    """Steps fall along half a cosine over the gradients that an agent takes; the first ones are tuned."""
+
+    def adam(make, **settings):
+        return Grid(lambda step: make(CosineAnnealing(step, steps), batch=BATCH, **settings), step=[1e-3, 2e-3])
+
+    if network == "ring":
+        stochastic = Grid(lambda step: DGD(CosineAnnealing(step, steps), batch=BATCH), step=[0.2, 0.4])
+        return {"D-PSGD": stochastic, "AdamW by gossip": adam(DGD, direction=AdamW())}
+    if network == "random pairs":
+        return {"NoLoCo": adam(NoLoCo, local_steps=local)}
+    return {"DiLoCo with a server": adam(DiLoCo, local_steps=local)}
+
+
+def study(folder, network, agents, steps, seeds, *, quick):
+    """The loss at the end; all take as many gradients, and fewer rounds where a round has ``local`` ones."""
+    local = 2 if quick else LOCAL_STEPS
+    rounds = steps if network == "ring" else max(1, steps // local)
+    size = QUICK if quick else {"sequences": SEQUENCES, "width": WIDTH, "blocks": BLOCKS, "heads": HEADS}
+    made = functools.partial(case, agents=agents, every=max(1, rounds // ROWS), size=size)
+    usual = {"rounds": rounds, "seeds": seeds, "tuning_seeds": 1, "folder": folder / network.replace(" ", "_")}
+    measure = f"objective after {rounds} round"
+    return Study(made, over={"network": [network]}, solvers=solvers(network, steps, local), measure=measure, **usual)
+
+
+def counted(history, network, agents):
+    """With a server, every agent sends one message and gets one in an exchange, not one from each other agent."""
+    return dict(history) | {"bytes": history["bytes"] * (2 / (agents - 1) if network == "server" else 1.0)}
 
 
 def main(arguments=None):
     quick = {"agents": 4, "rounds": 4}
-    experiment = Experiment("language", __doc__, arguments, agents=8, repeats=1, rounds=300, quick=quick)
-    agents, steps, seeds = experiment.agents, experiment.rounds, experiment.seeds
-    size = {"width": 16, "blocks": 1, "heads": 2} if experiment.quick else {"width": WIDTH, "blocks": BLOCKS, "heads": HEADS}
-    cases = {seed: texts(agents, seed, 20 if experiment.quick else SEQUENCES, **size) for seed in seeds}
-    local = 2 if experiment.quick else LOCAL_STEPS
-
-    def run(name, solver, seed):
-        rounds = max(1, steps // local) if name in (PAIRS, SERVER) else steps
-        measured = 10 if experiment.quick else MEASURED
-        return cases[seed], network(name, agents, seed), solver, {"rounds": rounds, "records": RECORDS, "metrics_on": measured}
-
-    families = {(name,): [family] for name, family in methods(steps, local).items()}
-    found = experiment.compare(("solver",), families, run, merits, what="choice of steps")
-    repeats = {name: [counted(name, run, agents) for run in runs] for (name, _), runs in found.repeats.items()}
-    experiment.figure(figure(repeats))
-    columns = {"step": (setting, ""), "loss": ("objective", ".3f"), "wrong": ("test_error", ".3f")}
-    columns |= {"worst agent": ("test_error_worst", ".3f"), "MB": (functools.partial(last, column="bytes", unit=1e6), ".4g")}
-    shown = {(name,): runs for name, runs in repeats.items()}
-    experiment.table(ends(shown, {"solver": ""}, columns | {"exchanges": ("exchanges", ".0f")}))
-
-
-def merits(found, key, outcomes):
-    return {MEASURE: last(outcomes, "objective").middle}
-
-
-def counted(name, outcome, agents):
-    """With a server, every agent sends one message and gets one in an exchange, not one from each other agent."""
-    if name != SERVER:
-        return outcome
-    history = {column: outcome.history[column] for column in outcome.history}
-    return outcome._replace(history=history | {"bytes": history["bytes"] * 2 / (agents - 1)})
+    given = options(__doc__, arguments, quick, agents=8, rounds=300, seeds=1)
+    folder, found = given.output / "language", {}
+    for network in NETWORKS:
+        done = shown(study(folder, network, given.agents, given.rounds, given.seeds, quick=given.quick))
+        for (_, name), runs in studies.histories(done).items():
+            found[name] = studies.quartiles([counted(run, network, given.agents) for run in runs])
+    ends = {name: {column: form.format(of[column][1, -1]) for column, form in SHOWN.items()} for name, of in found.items()}
+    print(pd.DataFrame.from_dict(ends, orient="index").to_markdown(disable_numparse=True))
+    figure(found).savefig(folder / "figure.png", dpi=150)
 
 
 def texts(agents, seed, sequences, width, blocks, heads):
@@ -96,9 +96,10 @@ def texts(agents, seed, sequences, width, blocks, heads):
         tests.append((inputs[drawn[sequences:]].astype(np.float32), following[drawn[sequences:]]))
     model = consensus.models.JAX(gpt(heads), start(seed, width, blocks))
     problem = consensus.Problem(model, consensus.CrossEntropy(), consensus.Shards.from_list(shards))
-    return Case(problem, tuple(np.concatenate(part) for part in zip(*tests, strict=True)))
+    return problem, tuple(np.concatenate(part) for part in zip(*tests, strict=True))
 
 
+@functools.cache
 def documentation():
     """The characters of all docstrings, module by module, as numbers below ``CHARACTERS``."""
     root = Path(sysconfig.get_path("stdlib"))
@@ -158,11 +159,12 @@ def start(seed, width, blocks):
     }
 
 
-def figure(repeats):
+def figure(found):
     canvas, axes = panels(2, share="row", size=(3.2, 2.6))
     for ax, x in zip(axes, ("bytes", "epochs"), strict=True):
-        draw(ax, {name: after_start(outcomes) for name, outcomes in repeats.items()}, "objective", x, log=(x == "bytes", False))
+        studies.draw(ax, found, "objective", x, log=False, log_x=x == "bytes")
         ax.set_title(f"by {x}")
+        ax.label_outer()
     axes[0].set_ylabel("loss, nats a character")
     legend(canvas, axes[0])
     return canvas
