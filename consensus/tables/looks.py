@@ -131,6 +131,18 @@ _LOOKS = tuple(
         (r"\d{1,2}:\d{2}", "times of day", "", "pandas.to_timedelta({0} + ':00').dt.total_seconds()"),
         (r"\d{1,2}:\d{2}:\d{2}(\.\d+)?", "times of day", "", "pandas.to_timedelta({0}).dt.total_seconds()"),
         (rf"[<>≤≥]=?\s?{_N}", "bounds of numbers", "", r"{0}.str.replace(r'[<>≤≥=\s]', '', regex=True).astype(float)"),
+        (
+            r"[+-]?(\d+\.\d*|\.\d+)[dD][+-]?\d+",
+            "numbers of Fortran",
+            "",
+            "{0}.str.replace('[dD]', 'e', regex=True).astype(float)",
+        ),
+        (
+            r"[+-]?\d{1,2}(,\d\d)+,\d{3}(\.\d+)?",
+            "commas between lakhs and thousands",
+            "",
+            "{0}.str.replace(',', '').astype(float)",
+        ),
         (r"\d+(_\d+)+", "numbers with underscores", "", "{0}.str.replace('_', '').astype(float)"),
         (
             r"[−–]\d+(\.\d+)?",

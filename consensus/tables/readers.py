@@ -39,6 +39,8 @@ _OTHERS = {  # by their first bytes
 _HEAD = 1000  # lines by which the form of a file is decided
 _ROWS = 1 << 20  # characters of these at most
 _SEPARATORS = (";", "\t", "|", ",")
+_RARE = ("~", "^")  # taken only where nothing else stands between cells
+_PAIR = re.compile(r"(\d+):\S+")  # of a number of a feature and its value, as libsvm writes them
 LOOKS = "consensus"  # the attribute of a frame that says what numbers in its columns look like
 _CHANCE = 0.01  # that a first row which differs from the others is a sample like them
 
@@ -200,8 +202,19 @@ def _form(path: Path, reading: Reading) -> _Form:
     lines = [line for line in lines if line.strip()]
     if not lines:
         raise ValueError(f"{path} has no rows")
+    if _is_svmlight(lines):
+        raise ValueError(
+            f"{path} has lines such as {_checks.shown(lines[1].strip())}, a target and features by number, as libsvm writes "
+            "them: such a file is read as a sparse array if its name ends with .svmlight"
+        )
     sep = reading.sep or (found.group(1) if found else None) or _separator(lines)
     records = _records(lines, sep)
+    if reading.header is None and (again := _repeated(records, reading)):
+        shown = ", ".join(records[0][:6])
+        raise ValueError(
+            f"{path} has its first line, {shown}, again as row {again}, as files have that were joined: header=True, "
+            f"na_values={records[0]}, missing='drop' leaves that out"
+        )
     usual = max((len(record) for record in records[1:]), default=len(records[0]))
     first, others = records[0], records[1:]
     short = len(first) == usual - 1 and any(record[-1:] != [""] for record in others if len(record) == usual)
@@ -278,11 +291,13 @@ def _parts(file: IO[bytes]) -> Iterator[bytes]:
 
 def _not_text(path: Path, encoding: str, error: UnicodeDecodeError) -> ValueError:
     before, after = error.object[: error.start][-12:], error.object[error.start :][:12]
-    cell = (before.splitlines() or [b""])[-1].decode("latin-1") + after.splitlines()[0].decode("latin-1")
+    known = (before.splitlines() or [b""])[-1] + after.splitlines()[0]
+    other = "cp1252" if 0x80 <= error.object[error.start] < 0xA0 else "latin-1"  # where that has but control characters
+    cell = known.decode(other, "replace")
     name = "UTF-8" if encoding == "utf-8-sig" else encoding
     return ValueError(
         f"{path} must be text in {name}; it has the byte {error.object[error.start]:#x}: give encoding=, such as "
-        f"encoding='latin-1', which reads {cell!r} there"
+        f"encoding={other!r}, which reads {cell!r} there"
     )
 
 
@@ -299,7 +314,35 @@ def _separator(lines: list[str]) -> str:
     counts = [len(record) for record in _records(lines, r"\s+")]
     if counts[-1] > 1 and set(counts[1:]) <= {counts[-1]} and counts[0] in (counts[-1], counts[-1] - 1):  # as R writes
         return r"\s+"
+    for sep in _RARE:
+        if len(lines) > 1 and sep in lines[0] and len({line.count(sep) for line in lines[:_HEAD]}) == 1:
+            return sep
     return next((sep for sep in _SEPARATORS if any(sep in line for line in lines[:2])), ",")
+
+
+def _is_svmlight(lines: list[str]) -> bool:
+    """Return whether lines have a target and features by number, such as 1:0.5 3:2, and no times of day."""
+    rows = [line.partition("#")[0].split() for line in lines[:_HEAD]]
+    pairs = [[found for cell in row[1:] if (found := _PAIR.fullmatch(cell))] for row in rows]
+    numbers = [[int(found[1]) for found in row] for row in pairs]
+    return (
+        len(rows) > 1
+        and any(numbers)
+        and all(len(row) == len(found) + 1 for row, found in zip(rows, numbers, strict=True))
+        and all(first < second for row in numbers for first, second in pairwise(row))
+        and not all(re.fullmatch(r"\d\d?:\d\d(:\d\d)?", found[0]) for row in pairs for found in row)
+    )
+
+
+def _repeated(records: list[list[str]], reading: Reading) -> int | None:
+    """Return the row that has the names of the first line again, over columns that else are numbers; None if there is none."""
+    first, others = records[0], records[1:]
+    number = looks.number_in(reading.decimal, reading.thousands)
+    if first not in others:
+        return None
+    columns = zip(*(row for row in others if len(row) == len(first) and row != first), strict=True)
+    alone = any(number(cell) is None and _all_numbers(column, number) for cell, column in zip(first, columns, strict=False))
+    return others.index(first) + 1 if alone else None
 
 
 def _records(lines: list[str], sep: str) -> list[list[str]]:

@@ -417,7 +417,7 @@ def _npz(path: Path, target: object) -> tuple[str, np.ndarray, np.ndarray]:
     X, y = claimed["X"], claimed[target]
     if X.ndim != 2 or X.dtype.kind not in "fiubO":  # objects are not read
         raise ValueError(f"array 'X' of {path} must be numbers (samples, features); got {X.dtype} {X.shape}")
-    if y.shape != X.shape[:1]:
+    if y.shape not in (X.shape[:1], (X.shape[0], 1)):
         raise ValueError(f"array {target!r} of {path} must have shape {X.shape[:1]}, a value for each row of X; got {y.shape}")
     arrays = npz(path, "X", target)
-    return f"array {target!r}", arrays["X"], arrays[target]
+    return f"array {target!r}", arrays["X"], arrays[target].reshape(X.shape[0])

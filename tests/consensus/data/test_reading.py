@@ -185,6 +185,13 @@ CAUSES = {
     "a comment": ("% of 2024\na,b,c\n1,2,3\n", {}, r"comment='%' leaves it out"),
     "Latin-1": ("größe,b\n1,2\n", {"encoding": "latin-1"},
      r"text in UTF-8; it has the byte 0xf6: .*encoding='latin-1', which reads 'größe,b'"),
+    "a byte of Windows": ("preis,€\n1,2\n", {"encoding": "cp1252"},
+     r"it has the byte 0x80: .*encoding='cp1252', which reads 'preis,€'"),
+    "libsvm": ("1 1:0.5 3:2\n0 2:1\n", {}, r"'0 2:1', .*as libsvm writes them: .* if its name ends with .svmlight"),
+    "its header again": ("a,b\n1,2\na,b\n3,4\n", {},
+     r"again as row 2, .*: header=True, na_values=\['a', 'b'\], missing='drop' leaves that out"),
+    "numbers of Fortran": ("a,b\n1.0D+00,2\n2.5d-01,4\n", {}, r"numbers of Fortran, for which .*'\[dD\]', 'e', regex=True"),
+    "lakhs": ("a;b\n1,00,000;2\n22,50,000;4\n", {}, r"commas between lakhs and thousands, for which .*replace\(',', ''\)"),
     "a short line": ("a,b,c\n1,2,3\n4,5\n", {}, r"line 3 has 2 cells between ',', not 3: '4,5'"),
     "a long line": ("a,b\n1,2\n4,5,6\n7,8\n9,9\n", {}, r"line 3 has 3 cells between ',', the first 2"),
     "an unknown option": ("a,b\n1,2\n", {"missing": "median"},
@@ -210,6 +217,10 @@ def test_the_remedies_of_errors_work(load, tmp_path):
     np.testing.assert_array_equal(datasets.load(pd.read_csv(io.StringIO(title), skiprows=1), target="c").X, [[1, 2]])
     (tmp_path / "l.csv").write_bytes("größe,b\n1,2\n".encode("latin-1"))
     assert datasets.load(tmp_path / "l.csv", target="b", encoding="latin-1").columns.names == ("größe",)
+    again = {"header": True, "na_values": ["a", "b"], "missing": "drop"}
+    assert load("a,b\n1,2\na,b\n3,4\n", "b", **again).X.tolist() == [[1], [3]]
+    (tmp_path / "l.svmlight").write_text("1 1:0.5 3:2\n0 2:1\n")
+    assert datasets.load(tmp_path / "l.svmlight").X.toarray().tolist() == [[0.5, 0, 2], [0, 1, 0]]
 
 
 @pytest.mark.parametrize("categories", [["zip"], [0], [-3]], ids=str)
@@ -225,6 +236,16 @@ def test_short_lines_between_blanks_are_not_filled_up(load):
     text = "a b c\n" + "1 2 3\n" * 1200 + "4 5\n"
     with pytest.raises(ValueError, match=r"line 1202 has 2 cells .*, not 3"):
         load(text, "a", name="t.txt", missing="mean")
+
+
+@pytest.mark.parametrize("sep", ["~", "^"])
+def test_rare_characters_between_cells(load, sep):
+    assert load("a,b\n1,2\n3,4\n".replace(",", sep), "b").X.tolist() == [[1], [3]]
+
+
+def test_times_of_day_are_no_features_of_libsvm(load):
+    with pytest.raises(ValueError, match="times of day"):
+        load("1 12:30 13:45\n2 12:30 13:45\n", 0, name="t.txt")
 
 
 def test_compressed_files_and_feather(tmp_path):

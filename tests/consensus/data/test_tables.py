@@ -221,9 +221,9 @@ def rejected(path, words, target="y"):
 
 def test_npz_has_features_and_target(npz):
     X, y = RNG.standard_normal((6, 2)).astype(np.float32), np.array([3, 1, 1, 3, 5, 5])
-    path = npz(X=X, y=y, kind=np.array(["b", "a", "a", "b", "c", "b"]), good=y > 2)
-    data, kinds, good = (datasets.load(path, target=target) for target in (None, "kind", "good"))
-    for found, expected in ((data.X, X), (data.y, y), (kinds.y, [1, 0, 0, 1, 2, 1]), (good.y, y > 2)):
+    path = npz(X=X, y=y, kind=np.array(["b", "a", "a", "b", "c", "b"]), good=y > 2, column=y[:, None])
+    data, kinds, good, one = (datasets.load(path, target=target) for target in (None, "kind", "good", "column"))
+    for found, expected in ((data.X, X), (data.y, y), (kinds.y, [1, 0, 0, 1, 2, 1]), (good.y, y > 2), (one.y, y)):
         np.testing.assert_array_equal(found, expected)
     assert (data.X.dtype, data.y.dtype) == (np.float32, np.float64)
     assert (data.classes, kinds.classes, good.classes) == (None, ("a", "b", "c"), (False, True))
@@ -239,7 +239,7 @@ EYE, ONES = np.eye(3), np.ones(3)
     ({"X": EYE, "z": ONES}, r"target must be an array of .*npz, which has 'X', 'z'; got 'y'"),
     ({"X": ONES, "y": ONES}, r"array 'X' of .* must be numbers .*; got float64 \(3,\)"),
     ({"X": EYE.astype(str), "y": ONES}, r"array 'X' of .* must be numbers .*; got <U"),
-    ({"X": EYE, "y": np.ones((3, 1))}, r"array 'y' of .* must have shape \(3,\), .*; got \(3, 1\)"),
+    ({"X": EYE, "y": np.ones((1, 3))}, r"array 'y' of .* must have shape \(3,\), .*; got \(1, 3\)"),
     ({"X": EYE, "y": np.ones(4)}, r"array 'y' of .* must have shape \(3,\), .*; got \(4,\)"),
     ({"X": EYE, "y": np.ones(3, complex)}, r"array 'y' of .* has dtype complex128"),
     ({"X": EYE, "y": np.array(["a", None, "b"])}, r"holds Python objects.*dtype=str"),
