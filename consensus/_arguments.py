@@ -78,10 +78,10 @@ def start(problem: BaseProblem, start: ArrayLike | None, seed: int | np.random.G
     if start is None:
         model = problem.model
         start = rng.standard_normal(problem.parameters) if model is None else model.init(rng)
-    start = _checks.dense("start", start)
-    shape = (problem.network_size, problem.parameters)
-    if start.shape not in (shape, shape[1:]):
-        raise ValueError(f"start must have shape (P,) = {shape[1:]} or (agents, P) = {shape}; got {start.shape}")
-    if start.dtype.kind not in "fiu" or not np.isfinite(start).all():
-        raise ValueError(f"start must hold finite real numbers; got {start!r}")
-    return np.broadcast_to(np.array(start, problem.dtype, order="C"), shape)
+    rows, shape = _checks.dense("start", start), (problem.network_size, problem.parameters)
+    if rows.shape not in (shape, shape[1:]):
+        got = rows.shape or f"{_checks.shown(start)} (models.Torch(module) begins at the parameters of its module)"
+        raise ValueError(f"start must have shape (P,) = {shape[1:]} or (agents, P) = {shape}; got {got}")
+    if rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
+        raise ValueError(f"start must hold finite real numbers; got {rows!r}")
+    return np.broadcast_to(np.array(rows, problem.dtype, order="C"), shape)

@@ -31,7 +31,7 @@ _REMEDIES = {  # for arrays of other kinds, by NumPy's letter
     "c": "numpy.real({0}) and numpy.imag({0}) are real",
     "M": "give times since one of these dates, such as ({0} - start) / numpy.timedelta64(1, 'D')",
     "m": "give the number of these lengths of time, such as {0} / numpy.timedelta64(1, 'D')",
-    "O": "{0}.astype(float) if these are numbers, labels as 0, 1, ...",
+    "O": "{0}.astype(float) if these are numbers, labels as 0, 1, ..., records as pandas.DataFrame(list({0}))",
     "V": "give a data frame of these records, pandas.DataFrame(numpy.ravel({0}))",
 }
 _MOST = np.iinfo(np.intp).max  # that an array can be long

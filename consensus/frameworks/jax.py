@@ -31,7 +31,8 @@ class JAX(Framework):
     Parameters
     ----------
     apply : callable
-        ``apply(parameters, x)`` takes a batch x (samples, ...) to (samples, outputs), as flax's ``module.apply`` does.
+        ``apply(parameters, x)`` takes a batch x (samples, ...) to (samples, outputs), or (samples,), as flax's ``module.apply``
+        does.
     parameters : pytree of arrays of floats, or callable
         The start of a run; with a function ``parameters(key)``, which draws them, every seed has its own start.
     device : str
@@ -164,7 +165,8 @@ class JAX(Framework):
         outputs = self._apply(self._unflatten(w), x)
         if any(self._halves) and hasattr(outputs, "astype"):
             outputs = outputs.astype(w.dtype)
-        return outputs.reshape(len(x), -1) if getattr(outputs, "ndim", 0) > 2 else outputs
+        ndim = getattr(outputs, "ndim", 2)
+        return outputs.reshape(len(x), -1) if ndim > 2 or (ndim < 2 and outputs.size == len(x)) else outputs
 
     @contextmanager
     def _context(self, dtype: DTypeLike) -> Iterator[None]:

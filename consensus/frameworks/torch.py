@@ -38,9 +38,9 @@ class Torch(ModuleGradients):
     Parameters
     ----------
     module : torch.nn.Module, or callable
-        Takes a batch of samples (samples, ...) to (samples, outputs), or to outputs of any shape, such as (samples, tokens,
-        classes); its parameters are the start of a run. A function or class that makes such a module without arguments gives
-        every seed its own start.
+        Takes a batch of samples (samples, ...) to (samples, outputs), or to outputs of any shape, such as (samples,) or
+        (samples, tokens, classes); its parameters are the start of a run. A function or class that makes such a module without
+        arguments gives every seed its own start.
     device : str
         Device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ....
     seed : int

@@ -200,6 +200,8 @@ class ModuleCalls(Framework):
             x = self._halved(x)
             given = ((), x) if isinstance(x, dict) else ((x,), None)  # by name, as models of Hugging Face are called
             found = torch.func.functional_call(module, named, *given, tie_weights=False)  # else it looks for ties every time
+            if isinstance(found, torch.Tensor) and found.ndim < 2 and isinstance(x, torch.Tensor) and found.numel() == len(x):
+                found = found.reshape(-1, 1)  # of a module that ends with a squeeze()
             return self._whole(found, dtype)
 
         return function

@@ -192,6 +192,7 @@ def column_stochastic(graph):
     ({"engine": "cloud"}, ValueError, "engine must be one of 'stacked'"),
     ({"start": np.zeros(4)}, ValueError, r"\(5,\) or \(agents, P\) = \(6, 5\); got \(4,\)"),
     ({"start": np.full(5, np.nan)}, ValueError, "start must hold finite"),
+    ({"start": {"weight": np.zeros(5)}}, ValueError, r"got \{'weight': .*models.Torch\(module\) begins at the parameters of"),
     ({"test": (np.zeros((3, 2)), np.zeros(3))}, ValueError, r"test features must have shape \(4,\) a sample.*got \(2,\)"),
 ])  # fmt: skip
 def test_bad_input(change, error, match):

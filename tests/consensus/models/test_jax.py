@@ -55,12 +55,23 @@ def test_of_a_function_every_seed_has_a_start():
     (lambda y: jnp.cumsum(y, axis=0), r"a sample's outputs depend on the other samples or on their order, as .*cumsum\(0\)"),
     (lambda y: jnp.sort(y, axis=0), r"a sample's outputs depend on the other samples or on their order, as .*sort\(0\)"),
     (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
-    (lambda y: y[:, 0], r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(5,\)$"),
+    (lambda y: y.sum(), r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(\)$"),
     (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
 ])  # fmt: skip
 def test_what_is_no_function_of_a_sample_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         JAX(lambda parameters, x: change(x @ parameters), np.zeros((4, 2))).for_samples((4,))
+
+
+@pytest.mark.parametrize("end", [lambda y: y[:, 0], lambda y: y.squeeze()])
+def test_one_output_may_have_no_axis_of_its_own(end):
+    rng, w = np.random.default_rng(0), np.ones(4)
+    for samples in (1, 5):
+        x = rng.standard_normal((3, samples, 4))
+        one, other = (JAX(lambda w, x, end=end: end(x @ w), w[:, None]).for_samples((4,)) for end in (end, lambda y: y))
+        rows, u = rng.standard_normal((3, 4)), rng.standard_normal((3, samples, 1))
+        np.testing.assert_array_equal(one.predict(rows, x), other.predict(rows, x))
+        np.testing.assert_array_equal(one.vjp(rows, x, u), other.vjp(rows, x, u))
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])

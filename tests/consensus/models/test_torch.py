@@ -45,6 +45,31 @@ def test_it_passes_the_check(make, dtype):
     assert {"jacobian and jvp", "gram and jvp of vjp", "linearize and vjp with out"} <= set(report.errors)
 
 
+class Ended(nn.Module):
+    """A network of one output, whose last step is the user's own."""
+
+    def __init__(self, end):
+        super().__init__()
+        self.body, self.end = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)), end
+
+    def forward(self, x):
+        return self.end(self.body(x))
+
+
+@pytest.mark.parametrize("end", [lambda y: y[:, 0], lambda y: y.squeeze()])
+@pytest.mark.parametrize("loss", [consensus.SquaredLoss(), consensus.losses.TorchLoss(nn.MSELoss(reduction="sum"))])
+def test_one_output_may_have_no_axis_of_its_own(end, loss):
+    rng = np.random.default_rng(0)
+    shards = consensus.partition(rng.standard_normal((16, 4)), rng.standard_normal(16), agents=4)
+    problems = [consensus.Problem(Torch(Ended(end)), loss, shards) for end in (end, lambda y: y)]
+    w = rng.standard_normal((4, problems[0].parameters))
+    for samples in (slice(None), slice(1)):
+        x, u = shards.features[:, samples], rng.standard_normal((4, 4, 1))[:, samples]
+        for how in (lambda model, x=x: model.predict(w, x), lambda model, x=x, u=u: model.vjp(w, x, u)):
+            np.testing.assert_array_equal(*(how(problem.model) for problem in problems))
+    np.testing.assert_array_equal(*(problem.gradient(w) for problem in problems))
+
+
 def test_parameters_are_flattened_in_the_order_of_the_module_and_restored():
     module = Head()
     model = Torch(module)

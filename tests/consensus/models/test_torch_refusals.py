@@ -93,7 +93,8 @@ BEFORE = nn.ReLU(inplace=True), nn.Linear(4, 2)
     (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
     (lambda y: y + random.random(), "draws random numbers from Python's generator random"),
     (lambda y: y + OWN.random(), "returns other outputs when it is called again"),
-    (lambda y: y[:, 0], SHAPE + r"float32 \(5,\)$"),
+    (lambda y: y.sum(), SHAPE + r"float32 \(\)$"),
+    (lambda y: y.mean(0), SHAPE + r"float32 \(2,\)$"),
     (lambda y: (y, y), SHAPE + ".*a tuple"),
     (lambda y: y.bfloat16(), SHAPE + r"torch.bfloat16 \(5, 2\)$"),
     (lambda y: y.double(), SHAPE + r"float64 \(5, 2\); in float64 it works: give features X.astype\('float64'\)"),
