@@ -107,23 +107,12 @@ def held_out(problem: SampleSums, test: Any) -> HeldOut:  # noqa: ANN401  # arra
         X, y = test
     except (TypeError, ValueError) as error:
         raise TypeError(f"test must be a pair (X, y); got {_checks.shown(test)}") from error
-    _checks.needs("test", problem.loss, "error")
     shards = problem.shards
     X = alike("X of test", X, shards.columns, **{"y of test": y})
     X, y = arrays(X, coded("y of test", y, shards.classes)[0], ("X of test", "y of test"))
-    features = shards.features.shape[2:]
-    if X.shape[1:] != features:
-        raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")
-    problem.loss.check(y, problem.model.outputs)
-    counts = problem.loss.label_counts(y)
-    shares = counts / counts.sum() if isinstance(counts, np.ndarray) and counts.any() else None
-    if isinstance(counts, np.ndarray) and shares is None:
-        raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
-    # Contiguous, because bits of products depend on the order in memory.
-    if sp.issparse(X) and not problem.model.for_sparse:
-        raise TypeError(f"X of test must be dense for {problem.model}: pass X.toarray()")
-    X, y = as_trained("test", X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
-    X = X if sp.issparse(X) else np.ascontiguousarray(X)
+    _check_features(problem, X.shape[1:], sp.issparse(X))
+    X, y, counts = _samples(problem, X, y, "it ignores them all")
+    shares = counts / counts.sum() if isinstance(counts, np.ndarray) else None
     return HeldOut(X, y, problem.model, problem.loss, shares, problem.micro_batch)
 
 
@@ -131,46 +120,53 @@ def owned_test(problem: SampleSums, test: Shards) -> OwnedTest:
     """Return the test sets in shards; raise ``TypeError`` or ``ValueError`` if they do not fit a problem."""
     if problem.model.buffers == "keep":
         raise TypeError(f"test of owners needs a consensus.Problem, whose agents keep no buffers of their own; got {problem}")
-    _checks.needs("test", problem.loss, "error")
-    held, shape = problem.shards, test.features.shape[2:]
     if test.network_size != problem.network_size or not np.isin(problem.rows, test.rows).all():
         raise ValueError(
             f"test must have the agents {problem.rows.tolist()} of {problem.network_size}, as the problem; got "
             f"{test.rows.tolist()} of {test.network_size}"
         )
+    held = problem.shards
     ours, theirs = ([_names.identity(name) for name in shards.labels or ()] for shards in (held, test))
     if ours and theirs and ours != theirs:
         raise ValueError(
             f"test must have the agents of the problem in the same order, {_checks.shown(held.labels)}; got "
             f"{_checks.shown(test.labels)}"
         )
-    if shape != held.features.shape[2:]:
-        raise ValueError(f"test features must have shape {held.features.shape[2:]} a sample, as in training; got {shape}")
-    if isinstance(test.features, SparseRows) and not problem.model.for_sparse:
-        raise TypeError(f"test must have dense features for {problem.model}: make it of X.toarray()")
+    _check_features(problem, test.features.shape[2:], isinstance(test.features, SparseRows))
     if test.total_weight is not None:
         raise ValueError(f"test must have samples of weight 1; got a total weight of {test.total_weight:g}")
     parts, weights = [], []
     for row, agent in enumerate(test.rows.tolist()):
-        size = int(test.sizes[row])
-        # Contiguous, because bits of products depend on the order in memory.
-        rows = test.features.of_agent(row)[:size] if isinstance(test.features, SparseRows) else test.features[row, :size]
-        X = as_trained("test", rows, held.features.dtype)
-        X = X if sp.issparse(X) else np.ascontiguousarray(X)
-        y = np.ascontiguousarray(test.targets[row, :size], problem.dtype)
+        size, name = int(test.sizes[row]), _names.agent(agent, held.labels)
         if not size:
-            raise ValueError(f"test must have a sample of every agent; {_names.agent(agent, held.labels)} has none")
-        problem.loss.check(y, problem.model.outputs)
-        counts = problem.loss.label_counts(y)
+            raise ValueError(f"test must have a sample of every agent; {name} has none")
+        rows = test.features.of_agent(row)[:size] if isinstance(test.features, SparseRows) else test.features[row, :size]
+        X, y, counts = _samples(problem, rows, test.targets[row, :size], f"{name} has none")
         counts = np.broadcast_to(counts, size).astype(float)
-        if not counts.any():
-            raise ValueError(
-                f"y of test must have labels that count with {problem.loss}; {_names.agent(agent, held.labels)} has none"
-            )
         parts.append(HeldOut(X, y, problem.model, problem.loss, counts / counts.sum(), problem.micro_batch))
         weights.append(counts.sum())
     found = OwnedTest(tuple(parts), np.array(weights), np.asarray(test.rows), int(test.samples))
     return found.restrict(np.asarray(problem.rows))
+
+
+def _check_features(problem: SampleSums, shape: tuple[int, ...], sparse: bool) -> None:
+    """Raise ``TypeError`` or ``ValueError`` if a problem has no errors, or none of test samples of a ``shape``."""
+    _checks.needs("test", problem.loss, "error")
+    if shape != (wanted := problem.shards.features.shape[2:]):
+        raise ValueError(f"test features must have shape {wanted} a sample, as in training; got {shape}")
+    if sparse and not problem.model.for_sparse:
+        raise TypeError(f"X of test must be dense for {problem.model}: take X.toarray()")
+
+
+def _samples(problem: SampleSums, X: Any, y: np.ndarray, none: str) -> tuple[Any, np.ndarray, np.ndarray | float]:  # noqa: ANN401
+    """Return features and targets as they are evaluated, and numbers of labels, of which ``none`` says what lacks them."""
+    X, y = as_trained("test", X, problem.shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
+    X = X if sp.issparse(X) else np.ascontiguousarray(X)  # because bits of products depend on the order in memory
+    problem.loss.check(y, problem.model.outputs)
+    counts = problem.loss.label_counts(y)
+    if not np.any(counts):
+        raise ValueError(f"y of test must have labels that count with {problem.loss}; {none}")
+    return X, y, counts
 
 
 def as_trained(name: str, X: np.ndarray, dtype: np.dtype) -> np.ndarray:

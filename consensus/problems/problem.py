@@ -503,25 +503,19 @@ def fitted_loss(
     is tried on the targets; one of PyTorch comes back with what its trial found.
     """
     loss.check(targets, model.outputs)
-    if of_batches(loss):
-        given = np.empty(0) if weights is None else weights[weights > 0]
-        if len(given) and given.min() != given.max():
-            raise ValueError(
-                f"{loss} is a loss of a whole batch, in which samples have no weights of their own; these have "
-                f"{given.min():g} to {given.max():g}: leave sample_weight out"
-            )
-        loss = loss_settled(loss, model, targets, shape)
-        if weights is not None:
-            check_sizes(loss, np.unique((weights > 0).sum(axis=1)).tolist(), targets, model.outputs)
-        return loss
-    if type(loss).__module__.partition(".")[0] != "consensus":
+    whole = of_batches(loss)
+    given = weights[weights > 0] if whole and weights is not None else np.empty(0)
+    if len(given) and given.min() != given.max():
+        raise ValueError(
+            f"{loss} is a loss of a whole batch, in which samples have no weights of their own; these have "
+            f"{given.min():g} to {given.max():g}: leave sample_weight out"
+        )
+    if not whole and type(loss).__module__.partition(".")[0] != "consensus":
         check_samples(loss, targets, model.outputs)
-    return loss_settled(loss, model, targets, shape)
-
-
-def loss_settled(loss: Loss, model: Model, targets: np.ndarray, shape: tuple[int, ...]) -> Loss:
-    """Return ``loss`` with what it finds out by targets, if it has to."""
-    return loss.settled(targets, model.outputs, shape) if loss.settled else loss
+    loss = loss.settled(targets, model.outputs, shape) if loss.settled else loss
+    if whole and weights is not None:
+        check_sizes(loss, np.unique((weights > 0).sum(axis=1)).tolist(), targets, model.outputs)
+    return loss
 
 
 def check_labels(shape: tuple[int, ...], loss: Loss, columns: int, model: object) -> None:
