@@ -55,8 +55,9 @@ class Torch(ModuleGradients):
         Without PyTorch: ``pip install 'consensus-opt[torch]'``.
     ValueError
         If the module has batch statistics without running buffers, no trainable parameters or complex ones, embeddings with
-        ``max_norm``, or active dropout on another device than the CPU; if it wraps another one, as ``torch.compile``,
-        ``torch.jit`` and ``DataParallel`` do; if the device does not exist; if ``seed`` or ``buffers`` is out of range.
+        ``max_norm``, or active dropout on a device whose generator cannot be had, such as MPS; if it wraps another one, as
+        ``torch.compile``, ``torch.jit`` and ``DataParallel`` do; if the device does not exist; if ``seed`` or ``buffers`` is
+        out of range.
         :meth:`for_samples` rejects modules whose calls change anything but their result, count on earlier calls, mix samples in
         evaluation mode, draw random numbers there or from another generator than PyTorch's, or fail in the run's precision.
     TypeError
@@ -290,7 +291,7 @@ class Torch(ModuleGradients):
     @contextmanager
     def _context(self, dtype: DTypeLike) -> Iterator[None]:
         torch = loaded()
-        with one_thread(torch), nullcontext() if self._draw is None else seeded(torch, self._draw):
+        with one_thread(torch), nullcontext() if self._draw is None else seeded(torch, self._draw, self.device):
             yield
 
     def _predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:

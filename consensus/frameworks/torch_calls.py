@@ -15,8 +15,8 @@ from consensus import _checks, _extras
 from consensus.frameworks.base import Framework
 from consensus.frameworks.torch_buffers import BatchLayers
 from consensus.frameworks.torch_checks import cast, constants, modes_read, path, returned, state
-from consensus.frameworks.torch_draws import seed_of
-from consensus.frameworks.trial import Generators, generators_here
+from consensus.frameworks.torch_draws import generators, seed_of
+from consensus.frameworks.trial import Generators, of_torch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -246,7 +246,7 @@ class ModuleCalls(Framework):
         return path(loaded(), self._held(self._tensor(w).dtype), lambda: self._call(w, x), x)
 
     def _generators(self) -> Generators:
-        return generators_here() if self._draw is None else {}
+        return of_torch(generators(loaded(), self.device)) if self._draw is None else {}
 
     def _state(self, w: np.ndarray) -> dict[str, str]:
         return state(loaded(), self._held(self._tensor(w).dtype))

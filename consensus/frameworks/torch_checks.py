@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consensus import _checks
-from consensus.frameworks.torch_draws import seeded
+from consensus.frameworks.torch_draws import generators, seeded
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -154,10 +154,16 @@ def refuse(torch: ModuleType, module: nn.Module, device: str) -> None:
                 f"x * ({part.max_norm:g} / x.norm(dim=-1, keepdim=True)).clamp(max=1)"
             )
         dropout = part.p if isinstance(part, dropouts) else getattr(part, "dropout", 0)
-        if device != "cpu" and part.training and isinstance(dropout, float) and dropout > 0:
+        if (
+            part.training
+            and isinstance(dropout, float)
+            and dropout > 0
+            and device != "cpu"
+            and len(generators(torch, device)) < 2
+        ):
             raise ValueError(
-                f"{where} drops out at random, which is repeated with device='cpu' alone: take that, or call "
-                "module.eval() first"
+                f"{where} drops out at random, and PyTorch has no generator of {device} whose numbers could be repeated: take "
+                "device='cpu' or 'cuda', or call module.eval() first"
             )
         if isinstance(part, kinds(torch, "InstanceNorm")) and part.track_running_stats and part.training:
             raise ValueError(

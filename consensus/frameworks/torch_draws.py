@@ -1,26 +1,42 @@
-"""PyTorch's generator under a seed of our own, for modules that draw random numbers."""
+"""PyTorch's generators under a seed of our own, for modules that draw random numbers."""
+
+from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from consensus.frameworks._torch import GENERATORS_LOCK
 
+if TYPE_CHECKING:
+    import torch
+
+
+def generators(torch: ModuleType, device: str) -> dict[str, torch.Generator]:
+    """Return the generators that layers on a device draw from, by name: the CPU's, and the device's own if it can be had."""
+    found, place = {"PyTorch's generator": torch.default_generator}, torch.device(device)
+    there: Any = getattr(torch, place.type, None)  # torch.cuda, torch.xpu
+    if own := getattr(there, "default_generators", None):
+        found[f"PyTorch's generator of {device}"] = own[there.current_device() if place.index is None else place.index]
+    return found
+
 
 @contextmanager
-def seeded(torch: ModuleType, seed: int) -> Iterator[None]:
-    """Let PyTorch's generator begin at ``seed``; afterwards it goes on as if nothing had been drawn."""
-    generator = torch.default_generator
-    with GENERATORS_LOCK:  # layers draw from the process's generator alone
-        before = generator.get_state()
-        generator.manual_seed(seed)
+def seeded(torch: ModuleType, seed: int, device: str = "cpu") -> Iterator[None]:
+    """Let PyTorch's generators of a device begin at ``seed``; afterwards they go on as if nothing had been drawn."""
+    with GENERATORS_LOCK:  # layers draw from the process's generators alone
+        before = [(generator, generator.get_state()) for generator in generators(torch, device).values()]
+        for generator, _ in before:
+            generator.manual_seed(seed)
         try:
             yield
         finally:
-            generator.set_state(before)
+            for generator, state in before:
+                generator.set_state(state)
 
 
 def runs_python(backward: Callable[[], None]) -> bool:

@@ -85,7 +85,8 @@ class ModuleGradients(ModuleCalls):
                 since = time.perf_counter()
                 points, inputs, d, c = (array[rows] for array in (w, x, targets, weights))
                 if model.away and (forms := forms_of(loss)):
-                    write_gradients(model, forms.slope, points, inputs, d, c, out[rows])
+                    with model._drawing():
+                        write_gradients(model, forms.slope, points, inputs, d, c, out[rows])
                 elif len(points) == 1:
                     model._write_one(loss, points, inputs, d, c, out[rows])
                 else:
@@ -142,7 +143,7 @@ class ModuleGradients(ModuleCalls):
         return outputs
 
     def _drawing(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._draw is None else seeded(loaded(), self._draw)
+        return nullcontext() if self._draw is None else seeded(loaded(), self._draw, self.device)
 
     def _cotangents(self, loss: Differentiable, outputs: Tensor, x: np.ndarray, d: np.ndarray, c: np.ndarray) -> np.ndarray:
         """Return the loss's derivatives in the outputs (agents, samples, outputs), times the samples' weights."""

@@ -6,7 +6,7 @@ import math
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
@@ -16,6 +16,8 @@ from consensus import _checks
 from consensus.frameworks._torch import GENERATORS_LOCK
 
 if TYPE_CHECKING:
+    import torch
+
     from consensus.models.layout import NamedArray
 
 Generators: TypeAlias = dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]  # each has states of its own type
@@ -30,10 +32,20 @@ GENERATORS: Generators = {  # by what a module may draw from: how their states a
 
 def generators_here() -> Generators:
     """Return the global generators of this process: NumPy's, Python's, and PyTorch's if it is loaded."""
-    if (torch := sys.modules.get("torch")) is None:
-        return GENERATORS
-    read, put = torch.get_rng_state, torch.set_rng_state
-    return GENERATORS | {"PyTorch's generator": (lambda: read().numpy(), lambda state: put(torch.from_numpy(state)))}
+    torch = sys.modules.get("torch")
+    return GENERATORS if torch is None else GENERATORS | of_torch({"PyTorch's generator": torch.default_generator})
+
+
+def of_torch(generators: Mapping[str, torch.Generator]) -> Generators:
+    """Return how the states of PyTorch's generators are read and set."""
+
+    def both(own: torch.Generator) -> tuple[Callable[[], np.ndarray], Callable[[np.ndarray], None]]:
+        def put(state: np.ndarray) -> None:
+            own.set_state(sys.modules["torch"].from_numpy(state))
+
+        return lambda: own.get_state().numpy(), put
+
+    return {name: both(own) for name, own in generators.items()}
 
 
 class Triable(Protocol):

@@ -243,7 +243,6 @@ class Halved(torch.nn.Module):
         return x / 2 if self.training else x
 
 
-@pytest.mark.skipif(THERE != "cpu", reason="numbers drawn on a GPU are refused")
 @pytest.mark.parametrize("buffers", ["average", "keep"])
 @pytest.mark.parametrize(
     "layers",

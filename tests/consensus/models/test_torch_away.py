@@ -11,6 +11,7 @@ import pytest
 import consensus
 from consensus import CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.frameworks.base import Framework
+from consensus.frameworks.torch_draws import generators, seeded
 from consensus.losses import PoissonLoss, TorchLoss
 
 torch = pytest.importorskip("torch")
@@ -41,6 +42,7 @@ NETS = {
     "norms": lambda: nn.Sequential(nn.Linear(6, 5), nn.LayerNorm(5), nn.GELU(), nn.Linear(5, 3)),
     "batch norms": lambda: nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)),
     "tokens": Tokens,
+    "dropout": lambda: nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Tanh(), nn.Linear(5, 3)),
 }
 CLASSES = [
     CrossEntropy(),
@@ -131,3 +133,19 @@ def test_agents_share_calls_there():
     assert (model.away, model.agents_per_call) == (True, 64)
     here = Torch(NETS["linear layers"]())
     assert (here.away, here.agents_per_call) == (False, 8)
+
+
+def test_a_device_draws_from_its_own_generator(monkeypatch):
+    """Which begins at the seed, and afterwards goes on as if nothing had been drawn."""
+    own = torch.Generator().manual_seed(7)
+    monkeypatch.setattr(torch.cuda, "default_generators", (None, own))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert [*generators(torch, "cpu")] == [*generators(torch, "mps")] == ["PyTorch's generator"]
+    before, first = [generator.get_state() for generator in generators(torch, "cuda").values()], []
+    for device in ("cuda", "cuda:1", "cuda"):
+        with seeded(torch, 5, device):
+            first.append((torch.rand(3, generator=own), torch.rand(3)))
+    expected = torch.rand(3, generator=torch.Generator().manual_seed(5))
+    assert all(torch.equal(one, expected) for pair in first for one in pair)
+    for generator, state in zip(generators(torch, "cuda").values(), before, strict=True):
+        assert torch.equal(generator.get_state(), state)

@@ -156,11 +156,11 @@ def test_a_checkpointed_module_draws_the_same_in_the_backward_pass(monkeypatch):
     np.testing.assert_array_equal(*twice)
     seen = []
 
-    def noted(seed):
+    def noted(torch, seed, device):
         seen.append(seed)
-        return seeded(torch, seed)
+        return seeded(torch, seed, device)
 
-    monkeypatch.setattr(torch_gradients, "seeded", lambda torch, seed: noted(seed))
+    monkeypatch.setattr(torch_gradients, "seeded", noted)
     p.gradient(w, batch)
     assert [seen.count(p.model.draw_seed(agent, 0)) for agent in range(4)] == [2] * 4  # forwards and backwards
 

@@ -127,7 +127,7 @@ test_bad_arguments = refusals(
     (lambda: Torch(mlp(), "abacus"), ValueError, "^device must be one that PyTorch has here, such as 'cpu'; got 'abacus'"),
     (lambda: Torch(mlp(), seed=-1), ValueError, "^seed of Torch must be"),
     (lambda: Torch(nn.Sequential(mlp(), nn.Dropout()), "meta"), ValueError,
-     r"^1, a Dropout, drops out at random, which is repeated with device='cpu' alone: take that, or call"),
+     r"^1, a Dropout, drops out at random, and PyTorch has no generator of meta whose numbers could be repeated: take"),
     (lambda: Torch(mlp(), None), TypeError, "device must be a name such as 'cpu' or 'cuda:1'; got None"),
     (lambda: Torch(mlp()).outputs, AttributeError, "^outputs of Torch.* are known for samples of a known shape: model.for_"),
     (lambda: Torch(mlp()).for_samples((5,)), ValueError, r"fails on samples of shape \(5,\): RuntimeError: mat1 and mat2"),
