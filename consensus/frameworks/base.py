@@ -48,6 +48,7 @@ class Framework(Linearized):
     differs = False  #: whether it is another function in training, by these numbers or otherwise
     apart = False  #: whether it may be: gradients of batches are then ``drawn``'s
     probabilities = False  #: whether its outputs seem to be probabilities, which losses of logits do not take
+    logarithms = True  #: whether they may be logarithms of probabilities: none is above 0
     takes_integers = True  #: ``for_samples`` takes their dtype
     _constants_in = "give its constants the dtype of x"  # a remedy
     precision: np.dtype = np.dtype(np.float32)  #: of runs on whole numbers

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 Generators: TypeAlias = dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]  # each has states of its own type
 Result = TypeVar("Result")
 
+_SLACK = 1e-3  # of a logarithm of a probability above 0, in float16
+_OF_LOGITS = {  # losses by name, and what makes probabilities of logits
+    **dict.fromkeys(("CrossEntropy", "CrossEntropyLoss", "cross_entropy"), "softmax"),
+    **dict.fromkeys(("LogisticLoss", "BCEWithLogitsLoss", "binary_cross_entropy_with_logits"), "sigmoid"),
+}
+_OF_LOGARITHMS = ("NLLLoss", "nll_loss", "KLDivLoss", "kl_div")
 _SCALES = (0, 0, 1, 3, 10)  # of the samples' random features; the second sample is of ones
 GENERATORS: Generators = {  # by what a module may draw from: how their states are read and set
     "NumPy's global generator": (np.random.get_state, np.random.set_state),
@@ -56,6 +62,7 @@ class Triable(Protocol):
     differs: bool
     apart: bool
     probabilities: bool
+    logarithms: bool
 
     @property
     def layout(self) -> tuple[NamedArray, ...]: ...
@@ -131,7 +138,7 @@ def tried(
         trial.writes(x)
         slopes = trial.backward(x, outputs)
         trial.reaches(x, outputs)
-        model.probabilities = probabilities(outputs)
+        model.probabilities, model.logarithms = probabilities(outputs), not (outputs > _SLACK).any()
         model.differs = model.stochastic
         if modes and not normalises:
             training = _Trial(any_model.in_training(), w)
@@ -152,11 +159,17 @@ def probabilities(outputs: np.ndarray) -> bool:
 
 
 def warn_of_probabilities(model: Any, loss: object) -> None:  # noqa: ANN401  # of another framework
-    """Warn if a loss of logits gets probabilities."""
-    function = type(getattr(loss, "function", loss)).__name__
-    last = {"CrossEntropy": "softmax", "CrossEntropyLoss": "softmax"}.get(function, "sigmoid")
-    if model.probabilities and function in ("CrossEntropy", "CrossEntropyLoss", "LogisticLoss", "BCEWithLogitsLoss"):
+    """Warn if a loss of logits gets probabilities, or one of logarithms of probabilities something else."""
+    function = getattr(loss, "function", loss)
+    function = getattr(function, "func", function)  # of a functools.partial
+    last = _OF_LOGITS.get(name := getattr(function, "__name__", type(function).__name__))
+    if model.probabilities and last:
         _checks.warn(f"outputs of {model} are probabilities, and {loss} takes logits: leave the last {last} out")
+    if not model.logarithms and name in _OF_LOGARITHMS:
+        _checks.warn(
+            f"outputs of {model} are above 0, and {loss} takes logarithms of probabilities: end the model with LogSoftmax(1), "
+            "or take CrossEntropy(), which takes logits"
+        )
 
 
 def check_state(model: object, before: dict[str, str], after: dict[str, str]) -> None:

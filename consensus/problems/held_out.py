@@ -106,7 +106,7 @@ def held_out(problem: SampleSums, test: Any) -> HeldOut:  # noqa: ANN401  # arra
     try:
         X, y = test
     except (TypeError, ValueError) as error:
-        raise TypeError(f"test must be a pair (X, y); got {_checks.shown(test)}") from error
+        raise TypeError(f"test must be a pair (X, y), as dataset.tensors of PyTorch; got {_checks.shown(test)}") from error
     shards = problem.shards
     X = alike("X of test", X, shards.columns, **{"y of test": y})
     X, y = arrays(X, coded("y of test", y, shards.classes)[0], ("X of test", "y of test"))

@@ -116,6 +116,6 @@ def _remedy(X: Any) -> str:  # noqa: ANN401  # of any library
         return ": give its dataset's arrays X and y, as agents draw batches themselves, by consensus.Minibatches(32)"
     if hasattr(X, "tensors"):
         return ": give X, y = dataset.tensors"
-    if any(kind.__name__ == "Dataset" for kind in type(X).__mro__):
+    if any(kind.__name__ == "Dataset" for one in (X if isinstance(X, list) else [X])[:1] for kind in type(one).__mro__):
         return ": consensus.data.LazyShards.from_list takes such data sets, one for each agent"
     return ""

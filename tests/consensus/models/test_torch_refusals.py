@@ -1,6 +1,7 @@
 """Modules of PyTorch that are refused, at once or when they are called."""
 
 import contextlib
+import functools
 import random
 
 import numpy as np
@@ -170,6 +171,10 @@ def test_parameters_that_no_gradient_reaches_are_named_and_the_remedy_makes_grad
     assert np.isclose(change, 2 * problem.total_gradient(w.astype("f")) @ step, rtol=1e-2)
 
 
+def summed(function):
+    return functools.partial(function, reduction="sum")
+
+
 @pytest.mark.parametrize(("last", "loss", "columns", "name"), [
     (nn.Softmax(-1), consensus.CrossEntropy(), 3, "softmax"),
     (nn.Softmax(-1), consensus.TorchLoss(nn.CrossEntropyLoss(reduction="sum"), labels=True), 3, "softmax"),
@@ -181,6 +186,7 @@ def test_parameters_that_no_gradient_reaches_are_named_and_the_remedy_makes_grad
     (nn.ReLU(), consensus.CrossEntropy(), 3, None),
     (nn.Sigmoid(), consensus.CrossEntropy(), 3, None),
     (nn.Identity(), consensus.LogisticLoss(), 1, None),
+    (nn.Softmax(-1), consensus.TorchLoss(summed(functional.cross_entropy), labels=True), 3, "softmax"),
 ])  # fmt: skip
 def test_probabilities_given_to_a_loss_of_logits_are_said(recwarn, last, loss, columns, name):
     x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
@@ -188,6 +194,17 @@ def test_probabilities_given_to_a_loss_of_logits_are_said(recwarn, last, loss, c
     consensus.Problem(Torch(nn.Sequential(nn.Linear(4, columns), last)), loss, shards)
     said = {str(warning.message) for warning in recwarn.list}
     assert [text.partition("takes logits: ")[2] for text in said] == ([f"leave the last {name} out"] if name else [])
+
+
+@pytest.mark.parametrize("last", [nn.Identity(), nn.Softmax(-1), nn.LogSoftmax(-1)], ids=str)
+@pytest.mark.parametrize("function", [nn.NLLLoss(reduction="sum"), summed(functional.nll_loss)])
+def test_anything_else_given_to_a_loss_of_logarithms_is_said(recwarn, last, function):
+    x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    shards = consensus.partition(x, np.arange(6) % 3, agents=2)
+    consensus.Problem(Torch(nn.Sequential(nn.Linear(4, 3), last)), consensus.TorchLoss(function, labels=True), shards)
+    said = {str(warning.message) for warning in recwarn.list}
+    assert len(said) == (not isinstance(last, nn.LogSoftmax))
+    assert all("end the model with LogSoftmax(1), or take CrossEntropy(), which takes logits" in text for text in said)
 
 
 def test_a_loss_of_probabilities_says_which_outputs_it_got():
