@@ -7,9 +7,9 @@ import topologies
 from consensus.solvers import D2, DGD, GTHSGD, AdaptiveNEXT, GradientTracking, QGDSGDm
 from consensus.step_sizes import CosineAnnealing
 from consensus.studies import Grid, Study
-from consensus.studies.figures import bands
 from experiments.shared import cases
-from experiments.shared.studies import options, shown
+from experiments.shared.curves import legend, panels, plain
+from experiments.shared.studies import draw, histories, options, quartiles, shown
 
 SHARDS = {"sorted": "few classes each", "iid": "like data"}
 BATCH, HIDDEN, DECAY = 32, 64, consensus.L2(1e-4)
@@ -59,13 +59,16 @@ def study(folder, kind, measure, data, agents, rounds, seeds):
 
 
 def figure(found, across):
-    """The worst agent's test error, of all solvers on a panel for each way to share the data."""
-    reported = [one._plan.reported() for one in found]
-    cells = [{name: runs for parts in reported for name, runs in parts[place].items()} for place in range(len(SHARDS))]
-    made = bands(cells, list(SHARDS.values()), "test_error_worst", across, True, True)
-    for ax in made.axes:
+    """The worst agent's test error of all solvers, a panel for each way to share the data: medians, bands between quartiles."""
+    canvas, axes = panels(len(SHARDS), columns=2, size=(3.4, 2.9), share=True)
+    for ax, (shards, title) in zip(axes, SHARDS.items(), strict=True):
+        draw(ax, {name: of for (place, name), of in found.items() if place == shards}, "test_error_worst", across, log_x=True)
+        ax.set_title(title)
         ax.set_xlim(left=ACROSS[across])
-    return made
+        ax.label_outer()
+        plain(ax.yaxis)
+    legend(canvas, axes[0], columns=4)
+    return canvas
 
 
 def main(arguments=None):
@@ -74,8 +77,9 @@ def main(arguments=None):
     folder, data = given.output / "stochastic", "digits" if given.quick else "mnist"
     for measure in (worst_error, f"bytes {LEVEL}", f"epochs {LEVEL}"):
         found = [shown(study(folder, kind, measure, data, given.agents, given.rounds, given.seeds)) for kind in KINDS]
+    ends = {key: quartiles(runs) for one in found for key, runs in histories(one).items()}
     for across in ACROSS:
-        figure(found, across).savefig(folder / f"{across}.png", dpi=150)
+        figure(ends, across).savefig(folder / f"{across}.png", dpi=150)
 
 
 if __name__ == "__main__":
