@@ -1,7 +1,6 @@
 """AdaptiveNEXT where its rounds are slowest: a network of 51,000 parameters to a test accuracy, a round of 10,000 agents."""
 
 import argparse
-import time
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import AdaptiveNEXT, GradientTracking
 from experiments.benchmarks.core import shards
 from experiments.benchmarks.stochastic import CASES, FULL, NETWORK, images, ours, problem_of, quickest, start
+from experiments.shared.timing import timed
 
 LEVEL, BARS = CASES["sorted"][0], {"seconds": 1.0, "MB": 100.0, "epochs": 10, "a round": 40.0}
 
@@ -38,7 +38,7 @@ def large_model(dtype, repeats):
 
 
 def seconds_a_round(problem, network, solver, before, rounds):
-    """A function that goes on by so many rounds after ``before`` rounds."""
+    """A function that goes on by so many rounds after ``before`` rounds, and returns the seconds of one."""
     network = StackedNetwork(network, problem.dtype)
     state = solver.init(problem, np.zeros((problem.agents, problem.parameters)))
     for _ in range(before):
@@ -46,12 +46,10 @@ def seconds_a_round(problem, network, solver, before, rounds):
 
     def go_on():
         nonlocal state
-        since = time.perf_counter()
         for _ in range(rounds):
             state = solver.step(problem, network, state)
-        return (time.perf_counter() - since) / rounds
 
-    return go_on
+    return lambda: timed(go_on)[0] / rounds
 
 
 def many_agents(repeats, agents=10_000):

@@ -10,8 +10,8 @@ import topologies
 from consensus.costs import Cluster, load
 from consensus.engines import MPI
 from consensus.solvers import GradientTracking
-from experiments.benchmarks import timing
 from experiments.benchmarks.core import shards
+from experiments.shared import timing
 
 RANKS = 2
 # Agents, samples an agent, inputs, units, rounds: small and large messages, little and much to compute.
@@ -30,13 +30,13 @@ ASKED = [(4, 40, 20, 10, 160), (8, 50, 200, 150, 30), (4, 800, 64, 100, 25), (16
 def setting(agents, samples, inputs, units, rounds):
     model = consensus.MLP([inputs, units, 1])
     problem = consensus.Problem(model, consensus.SquaredLoss(), shards(agents, samples, inputs), consensus.L2(1e-3))
-    return problem, topologies.Static(topologies.ring(agents)), rounds
+    return problem, topologies.Static(topologies.ring(agents)), GradientTracking(1e-3), rounds
 
 
-def run(problem, network, rounds, engine="stacked"):
+def run(problem, network, solver, rounds, engine="stacked", **options):
     start = np.random.default_rng(0).standard_normal(problem.parameters) * 0.1
-    options = {"start": start, "record_every": rounds, "engine": engine}
-    return consensus.solve(problem, network, GradientTracking(1e-3), rounds=rounds, **options).history
+    options |= {"start": start, "record_every": rounds, "engine": engine}
+    return consensus.solve(problem, network, solver, rounds=rounds, **options).history
 
 
 def on_ranks(repeats):
@@ -61,8 +61,8 @@ def main():
     measured = json.loads(timing.on_ranks(RANKS, "experiments.benchmarks.cluster", "--ranks", options.repeats, **threads))
     loads = []
     for each in KNOWN + ASKED:
-        problem, network, rounds = setting(*each)
-        loads.append(load(run(problem, network, rounds), problem, network, machines=RANKS))
+        problem, network, *how = setting(*each)
+        loads.append(load(run(problem, network, *how), problem, network, machines=RANKS))
     cluster = Cluster.fitted(loads[: len(KNOWN)], measured[: len(KNOWN)])
     print(cluster)
     print(f"{'agents, samples, inputs, units, rounds':<42} {'measured':>9} {'predicted':>10}  ratio")

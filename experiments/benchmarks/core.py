@@ -14,11 +14,12 @@ from scipy.special import expit
 import consensus
 import topologies
 from consensus.solvers import GradientTracking
-from experiments.benchmarks.timing import again_without_avx512, dgemm_rate, peak_bytes, side_by_side
+from experiments.shared.timing import again_without_avx512, dgemm_rate, peak_bytes, side_by_side
 
 MLPS = (([64, 100, 10], 20, 500), ([784, 64, 10], 10, 1000), ([64, 100, 1], 20, 500))  # widths, agents, samples of each
 STEP, RIDGE, FEATURES = 0.01, 1e-3, 20
 DTYPES = (np.float64, np.float32)
+TRACKING = GradientTracking(STEP, order="cta")
 
 
 def shards(agents, samples, features, outputs=1, dtype=np.float64, seed=0):
@@ -56,9 +57,8 @@ def plain(data, matrix, rounds):
     return w, (time.perf_counter() - since) / rounds
 
 
-def ours(problem, network, rounds):
+def ours(problem, network, solver, rounds):
     """``(w, seconds a round)`` on the history's clock, which leaves observation out; the first round makes plans ready."""
-    solver = GradientTracking(STEP, order="cta")
     consensus.solve(problem, network, solver, rounds=1)
     result = consensus.solve(problem, network, solver, rounds=rounds + 1, record_every=rounds)
     warm = np.diff(consensus.solve(problem, network, solver, rounds=1).history["seconds"])[0]
@@ -73,7 +73,7 @@ def against_plain_numpy(repeats):
         problem, matrix = logistic(agents, 50, dtype), network.weights(0).astype(dtype)
         times = []
         for _ in range(repeats):
-            w, mine = ours(problem, network, rounds)
+            w, mine = ours(problem, network, TRACKING, rounds)
             times.append((mine, plain(problem.shards, matrix, rounds)[1]))
         error = np.abs(w - plain(problem.shards, matrix, rounds + 1)[0]).max()
         assert error < 100 * np.finfo(dtype).eps, f"they differ by {error:.1e}"
@@ -93,7 +93,7 @@ def many_agents():
     print("\nA ring of many agents, 10 samples of 20 features each, float32")
     print(f"{'agents':>10} {'us an agent and round':>22} {'GB at most':>11}")
     for agents, rounds in ((10_000, 100), (1_000_000, 5)):
-        seconds = ours(logistic(agents, 10, np.float32), topologies.Static(topologies.ring(agents)), rounds)[1]
+        seconds = ours(logistic(agents, 10, np.float32), topologies.Static(topologies.ring(agents)), TRACKING, rounds)[1]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
         print(f"{agents:>10,} {seconds / agents * 1e6:>22.3f} {peak:>11.2f}")
 

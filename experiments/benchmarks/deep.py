@@ -19,6 +19,7 @@ import topologies
 from consensus._arrays.parallel import cores
 from consensus.solvers import DGD
 from experiments.benchmarks.networks import NETWORKS, Run
+from experiments.shared.timing import timed
 
 AGENTS, ROUNDS = 8, 10
 SCHEDULES = {
@@ -81,9 +82,7 @@ def times(network, problem, schedule, run, repeats):
 def seconds_by_hand(network, run, threads):
     """The seconds of the loop by hand, whose calls of PyTorch share so many threads: with little in a call one is faster."""
     importlib.import_module("torch").set_num_threads(threads)
-    begin = time.perf_counter()
-    network.rounds(run)
-    return time.perf_counter() - begin
+    return timed(network.rounds, run)[0]
 
 
 def memory(name, schedule, small, whose):

@@ -8,7 +8,6 @@ one time, over those of the loop by hand, which records nothing.
 
 import argparse
 import statistics
-import time
 import weakref
 from itertools import pairwise
 
@@ -21,6 +20,7 @@ import consensus
 import topologies
 from consensus.device import Device
 from consensus.solvers import GradientTracking
+from experiments.shared.timing import timed
 
 BATCH, STEP = 32, 0.05
 _LARGE = 1 << 26  # numbers of all agents from which one process would take minutes a round
@@ -240,14 +240,12 @@ def compare(name, model, agents, data, device, rounds, repeats, counting):
     large = w.size > _LARGE
 
     def run(engine, count, every=None):
-        begin, options = time.perf_counter(), {"record_every": every or count, "start": start}
-        found = consensus.solve(problem, network, solver, rounds=count, engine=engine, **options)
-        return time.perf_counter() - begin, found.w
+        options = {"record_every": every or count, "start": start, "rounds": count}
+        seconds, found = timed(consensus.solve, problem, network, solver, engine=engine, **options)
+        return seconds, found.w
 
     def hand(count, **options):
-        begin = time.perf_counter()
-        found = by_hand(problem, network, w, count, device, **options)
-        return time.perf_counter() - begin, found
+        return timed(by_hand, problem, network, w, count, device, **options)
 
     ways = {"Device": lambda n: run(Device(device), n), "by hand": hand}
     if device.startswith("cuda"):

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import time
 
 import numpy as np
 
@@ -12,9 +11,9 @@ from consensus.engines import MPI, Processes, Stacked
 from consensus.solvers import NEXT, GradientTracking, Solver
 from consensus.solvers.dgd import DGDState
 from consensus.surrogates import PartialLinearization
-from experiments.benchmarks import timing
 from experiments.benchmarks.core import shards
-from experiments.benchmarks.timing import median_seconds
+from experiments.shared import timing
+from experiments.shared.timing import median_seconds
 
 TRACKING, PARTIAL = GradientTracking(0.05), NEXT(PartialLinearization(1.0), 0.1)
 
@@ -97,10 +96,8 @@ def main(repeats=5):
         problem, network, solver = case()
 
         def whole(engine, case=(problem, network, solver)):
-            """Seconds of a run without rounds."""
-            begin = time.perf_counter()
+            """A run without rounds."""
             consensus.solve(*case, rounds=0, engine=engine)
-            return time.perf_counter() - begin
 
         here = median_seconds(lambda: whole(Stacked()), repeats)
         started = median_seconds(lambda: whole(Processes(2)), repeats) - here

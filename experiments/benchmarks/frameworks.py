@@ -14,7 +14,7 @@ import consensus
 import topologies
 from consensus._arrays.parallel import one_blas_thread
 from consensus.solvers import DGD
-from experiments.benchmarks.timing import side_by_side
+from experiments.shared.timing import side_by_side
 
 AGENTS, STEP, BATCH, ROUNDS = 10, 0.1, 32, 20
 DTYPES = (np.float32, np.float64)

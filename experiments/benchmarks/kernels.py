@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import kernels
-from experiments.benchmarks.timing import again_without_avx512, median_seconds
+from experiments.shared.timing import again_without_avx512, median_seconds
 
 SIZES = {"in cache": 20_000, "out of it": 4_000_000}  # numbers
 COLUMNS = 10  # of logits, for the softmax

@@ -17,18 +17,20 @@ from consensus.costs import Cluster, load
 from consensus.engines import MPI, Torch
 from consensus.solvers import NEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
-from experiments.benchmarks import timing
+from experiments.benchmarks.cluster import run
 from experiments.benchmarks.core import shards
+from experiments.shared import timing
 from experiments.shared.two_hosts import HOSTS, two_hosts
 
 LATENCY, BANDWIDTH = 0.02, 1e8  # seconds one way, bytes a second each way
 EAGER = {"OMPI_MCA_btl_tcp_eager_limit": str(1 << 24)}  # bytes; a larger message takes three latencies instead of one
 EACH = [1, 2, 4]  # ranks of a host
 AGENTS = 16
+RING = topologies.Static(topologies.ring(AGENTS))
 
 
 def settings():
-    """Runs on a ring of agents, by name: problem, solver, rounds."""
+    """Runs on a ring of agents, by name: problem, network, solver, rounds."""
     small = consensus.MLP([64, 50, 1]), shards(AGENTS, 2000, 64)
     large = consensus.MLP([400, 250, 1]), shards(AGENTS, 150, 400)
     for name, (model, data), solver, rounds in [
@@ -36,21 +38,14 @@ def settings():
         ("gradient tracking, rows of 802 kB", large, GradientTracking(1e-3, order="cta"), 60),
         ("partial linearization, rows of 26 kB", small, NEXT(PartialLinearization(1.0), 0.1), 25),
     ]:
-        yield name, consensus.Problem(model, consensus.SquaredLoss(), data, consensus.L2(1e-3)), solver, rounds
-
-
-def run(problem, solver, rounds, engine="stacked"):
-    start = np.random.default_rng(0).standard_normal(problem.parameters) * 0.1
-    network = topologies.Static(topologies.ring(AGENTS))
-    options = {"start": start, "record_every": rounds, "engine": engine, "gather": engine == "stacked"}
-    return consensus.solve(problem, network, solver, rounds=rounds, **options).history
+        yield name, consensus.Problem(model, consensus.SquaredLoss(), data, consensus.L2(1e-3)), RING, solver, rounds
 
 
 def on_ranks(engine, repeats):
     """Run all settings on each rank; the first prints the median seconds of a round of every setting."""
     os.sched_setaffinity(0, {list(HOSTS).index(platform.node()) % os.cpu_count()})
     engine = {"mpi": MPI, "torch": Torch}[engine]()
-    found = [[run(*each, engine)["seconds"][-1] / each[-1] for _, *each in settings()] for _ in range(repeats)]
+    found = [[run(*each, engine, gather=False)["seconds"][-1] / each[-1] for _, *each in settings()] for _ in range(repeats)]
     if engine.root:
         print(json.dumps(np.median(found, axis=0).tolist()))
 
@@ -85,8 +80,8 @@ def main():
     found = {engine: {each: measured(engine, each, options.repeats) for each in EACH} for engine in ("mpi", "torch")}
     print(f"Milliseconds of a round, {LATENCY * 1e3:g} ms and {BANDWIDTH / 1e6:g} MB/s between hosts; ranks a host:")
     print(f"{'':<38}{'engine':<8}" + "".join(f"{each:>8}" for each in EACH) + f"{'in turn':>10}{'at once':>10}")
-    for number, ((name, problem, _, rounds), history) in enumerate(zip(settings(), alone, strict=True)):
-        work = load(history, problem, topologies.ring(AGENTS), machines=len(HOSTS))
+    for number, ((name, problem, network, _, rounds), history) in enumerate(zip(settings(), alone, strict=True)):
+        work = load(history, problem, network, machines=len(HOSTS))
         seconds = history["seconds"][-1] / len(HOSTS)  # of computing, on each host
         travel = Cluster(LATENCY, 2 * BANDWIDTH, np.inf, adds=np.inf).seconds(work)[-1]
         for engine, by_ranks in found.items():

@@ -1,6 +1,5 @@
 """Time of an exact local solve, against gradients, the primal solve, CVXPY and scikit-learn."""
 
-import time
 import warnings
 
 import cvxpy as cp
@@ -14,7 +13,7 @@ from consensus.local import Exact
 from consensus.local.newton import newton
 from consensus.local.subproblem import Subproblem
 from consensus.surrogates import PartialLinearization
-from experiments.benchmarks.timing import dgemm_rate, median_seconds, peak_bytes
+from experiments.shared.timing import dgemm_rate, median_seconds, peak_bytes, timed
 
 TAU = 0.1
 
@@ -108,9 +107,7 @@ def lasso():
             return np.square(jacobian @ v - residual).mean() / 2 + tau / 2 * v @ v + weight * np.abs(v).sum()
 
         theirs = coordinate_descent(jacobian, residual, weight, tau, objective, objective(v))
-        begin = time.perf_counter()
-        reference = by_cvxpy(jacobian, residual, weight, tau)
-        exact = time.perf_counter() - begin
+        exact, reference = timed(by_cvxpy, jacobian, residual, weight, tau)
         print(
             f"{weight:>8} {tau:>6} {np.mean(v != 0):>8.0%} {seconds * 1e3:>8.1f} {theirs / seconds:>11.1f} x "
             f"{exact / seconds:>7.0f} x {objective(v) / objective(reference) - 1:>18.1e}"
@@ -124,11 +121,9 @@ def coordinate_descent(jacobian, residual, weight, tau, objective, target):
         descent = CoordinateDescent(
             alpha=weight + tau, l1_ratio=weight / (weight + tau), fit_intercept=False, tol=tolerance, max_iter=10_000
         )
-        begin = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            descent.fit(jacobian, residual)
-        seconds = time.perf_counter() - begin
+            seconds, _ = timed(descent.fit, jacobian, residual)
         if objective(descent.coef_) <= target * (1 + 1e-9):
             break
     return seconds

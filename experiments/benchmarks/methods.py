@@ -10,7 +10,7 @@ import numpy as np
 import consensus
 import topologies
 from consensus import solvers
-from experiments.benchmarks.core import shards
+from experiments.benchmarks.core import ours, shards
 from tests.reference import multipliers, statements
 from tests.reference.exact_methods import METHODS
 from tests.reference.least_squares import RIDGE, Costs
@@ -26,14 +26,6 @@ KEPT = {
         (solvers.NewtonTracking(), multipliers.newton_tracking),
     )
 }
-
-
-def ours(problem, network, solver, rounds):
-    """``(iterates, seconds a round)`` on the history's clock; the first round makes plans ready and is left out."""
-    rows = []
-    result = consensus.solve(problem, network, solver, rounds=rounds + 1, record_every=rounds, callbacks=[rows.append])
-    one = consensus.solve(problem, network, solver, rounds=1).history["seconds"]
-    return result.w, (rows[1].row["seconds"] - rows[0].row["seconds"] - (one[1] - one[0])) / (rounds - 1)
 
 
 def plain(costs, matrix, solver, statement, rounds):

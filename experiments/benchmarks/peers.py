@@ -7,7 +7,6 @@ times of whole calls, minus the time of a call with a single round.
 import argparse
 import datetime
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
@@ -21,6 +20,7 @@ import consensus
 import topologies
 from consensus import centralized, solvers
 from experiments.shared.environment import shown
+from experiments.shared.timing import timed
 
 INSTALL = """decent-bench is missing. It needs Python 3.13 or newer; from the project's folder:
     python3.13 -m venv peers
@@ -221,16 +221,10 @@ def served(problem, name="FedAvg", steps=LOCAL):
     return lambda rounds: centralized.solve(problem, system, rounds=rounds, record_every=rounds).w, run
 
 
-def clock(run, rounds):
-    since = time.perf_counter()
-    run(rounds)
-    return time.perf_counter() - since
-
-
 def enough(run, seconds):
     """So many rounds that they take about these seconds."""
     rounds = 1
-    while clock(run, rounds) < seconds:
+    while timed(run, rounds)[0] < seconds:
         rounds *= 2
     return rounds
 
@@ -242,7 +236,7 @@ def compare(name, runs, repeats, seconds):
     assert difference < DIFFERENCE, f"{name}: the iterates differ by {difference:.1e}"
     rounds = [enough(run, seconds) for run in runs]
     times = np.array([
-        [(clock(run, many + 1) - clock(run, 1)) / many for run, many in zip(runs, rounds, strict=True)]
+        [(timed(run, many + 1)[0] - timed(run, 1)[0]) / many for run, many in zip(runs, rounds, strict=True)]
         for _ in range(repeats)
     ])  # fmt: skip
     a, b = np.median(times, axis=0) * 1e6

@@ -19,6 +19,7 @@ from consensus._arrays.parallel import for_chunks, one_blas_thread
 from consensus.solvers import DGD, GradientTracking
 from experiments.shared import tuning
 from experiments.shared.cases import graph
+from experiments.shared.timing import timed
 from experiments.shared.tuning import Axis, Family
 
 AGENTS, BATCH, WIDTHS, DECAY = 10, 32, [784, 64, 10], 1e-4
@@ -163,7 +164,6 @@ def an_epoch(dtype, repeats):
     outputs = np.zeros((AGENTS, BATCH, WIDTHS[2]), dtype)
 
     def bare():
-        since = time.perf_counter()
         for n in range(rounds):
             x = features[:, n * BATCH : (n + 1) * BATCH]
 
@@ -176,7 +176,6 @@ def an_epoch(dtype, repeats):
                 np.matmul(x[rows].swapaxes(1, 2), slopes, out=G1[rows])
 
             for_chunks(products, AGENTS, x[0].nbytes, 1e9)
-        return time.perf_counter() - since
 
     def epoch():
         seconds = consensus.solve(problem, NETWORK, solver, rounds=2 * rounds, record_every=rounds).history["seconds"]
@@ -184,7 +183,7 @@ def an_epoch(dtype, repeats):
 
     with one_blas_thread:
         bare(), epoch()
-        times = np.array([(epoch(), bare()) for _ in range(repeats)])
+        times = np.array([(epoch(), timed(bare)[0]) for _ in range(repeats)])
     (mine, products), ratio = np.median(times, axis=0), np.median(times[:, 0] / times[:, 1])
     what = f"An epoch of D-PSGD on 10,000 images, {np.dtype(dtype)}: {mine:.3f} s, its products {products:.3f} s"
     print(f"{what}, ratio {ratio:.2f} (at most {BARS['products']})", flush=True)

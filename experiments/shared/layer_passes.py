@@ -18,6 +18,7 @@ from consensus.models import ResNet
 from consensus.workers.groups import process_group
 from experiments.shared import reading
 from experiments.shared.results import Outcome, Run
+from experiments.shared.timing import timed
 
 SERIAL, ON = "seconds of a gradient, serial", "seconds of a gradient, workers: "  # columns of the history
 CPU = ", of a processor"  # added to these: without the seconds in which others had the processors, or the slabs waited
@@ -77,14 +78,14 @@ def gradients(models, w, x, u, message, repeats):
                 before = workers.get(name) and [processor(pid) for pid in workers[name]]
                 others = {child.pid for child in multiprocessing.active_children()}
                 sent = getattr(model, "crossed_bytes", 0)
-                row[name] = timed(model.vjp, w, x, u)
+                row[name] = timed(model.vjp, w, x, u)[0]
                 row[SENT + name] = getattr(model, "crossed_bytes", 0) - sent
                 if before is None:
                     new = {child.pid for child in multiprocessing.active_children()} - others
                     workers[name] = sorted(new) or [os.getpid()]
                 else:
                     row[name + CPU] = max(processor(pid) - was for pid, was in zip(workers[name], before, strict=True))
-            row |= {EMPTY: timed(echo, b".") / 2, STATE: timed(echo, content) / 2}
+            row |= {EMPTY: timed(echo, b".")[0] / 2, STATE: timed(echo, content)[0] / 2}
             if repeat >= 0:
                 history.append(row)
     return history
@@ -98,12 +99,6 @@ def processor(pid):
     except AttributeError:
         return math.nan
     return math.nan if error else time.clock_gettime(clock.value)
-
-
-def timed(function, *arguments):
-    since = time.perf_counter()
-    function(*arguments)
-    return time.perf_counter() - since
 
 
 @contextmanager

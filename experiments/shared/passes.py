@@ -1,6 +1,5 @@
 """The time of a pass of one network whose units are split over workers."""
 
-import time
 from contextlib import ExitStack
 
 import numpy as np
@@ -10,6 +9,7 @@ from consensus.centralized import SplitMLP
 from consensus.history import History
 from experiments.shared.results import Outcome, Run
 from experiments.shared.tables import Table
+from experiments.shared.timing import timed
 
 SECONDS, CROSSED = "seconds of a pass, workers: ", "bytes between workers: "  # columns of the history, but for the number
 
@@ -28,12 +28,9 @@ def run(widths):
             for repeat in range(-1, repeats):  # the first starts the workers
                 row = {"round": repeat}
                 for workers, model in models.items():
-                    since, crossed = time.perf_counter(), model.crossed_bytes
-                    model.vjp(w, x, u)
-                    row |= {
-                        f"{SECONDS}{workers}": time.perf_counter() - since,
-                        f"{CROSSED}{workers}": model.crossed_bytes - crossed,
-                    }
+                    crossed = model.crossed_bytes
+                    row[f"{SECONDS}{workers}"] = timed(model.vjp, w, x, u)[0]
+                    row[f"{CROSSED}{workers}"] = model.crossed_bytes - crossed
                 if repeat >= 0:
                     history.append(row)
         return Outcome(history, w)

@@ -1,4 +1,4 @@
-"""Common parts of the benchmarks: medians, the machine's own rates, a check of memory, the other kind of processor."""
+"""Times of calls: of one, medians, by turns; the machine's own rates, a check of memory, the other kind of processor."""
 
 import os
 import subprocess
@@ -17,15 +17,17 @@ ANYWHERE = {  # with these environment variables Open MPI starts as root, too, a
 }
 
 
+def timed(function, *arguments, **options):
+    """Wall time of a call, in seconds, and what it returns."""
+    begin = time.perf_counter()
+    found = function(*arguments, **options)
+    return time.perf_counter() - begin, found
+
+
 def median_seconds(function, repeats=11):
     """Median wall time of ``function()`` over ``repeats`` calls, after one to warm up."""
     function()
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
+    return float(np.median([timed(function)[0] for _ in range(repeats)]))
 
 
 def side_by_side(functions, repeats=31):
@@ -36,9 +38,7 @@ def side_by_side(functions, repeats=31):
     for turn in range(repeats):
         for row, function in zip(times, functions, strict=True):
             time.sleep(0.005)  # threads of the one before may still look for work
-            begin = time.perf_counter()
-            function()
-            row[turn] = time.perf_counter() - begin
+            row[turn] = timed(function)[0]
     return times
 
 
