@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from consensus import _checks
 from consensus.solvers import Solver
 from consensus.studies.grid import Grid, plain
@@ -36,6 +38,7 @@ def cases_over(case: Callable[..., Any], over: Mapping[str, Sequence[Any]] | Non
 
 def seeds_of(name: str, seeds: int | Sequence[int], first: int, least: int) -> list[int]:
     """Return the seeds, of which a number stands for so many from ``first`` on."""
+    seeds = seeds.tolist() if isinstance(seeds, np.ndarray) else seeds
     if not isinstance(seeds, Sequence):
         return list(range(first, first + _checks.count(name, seeds, least=least)))
     found = [_checks.count(f"{name}[{place}]", seed, least=0) for place, seed in enumerate(seeds)]

@@ -111,7 +111,12 @@ class Measure:
         if self.function is not None:
             if outcome.failed:
                 return Value(math.inf, True)
-            found = self.function(consensus.load(outcome.path))
+            result = consensus.load(outcome.path)
+            try:
+                found = self.function(result)
+            except Exception as error:
+                error.add_note(f"This was in the measure {self.text}, of the run in {outcome.path}.")
+                raise
             try:
                 return Value(float(found), not math.isfinite(float(found)))
             except (TypeError, ValueError):

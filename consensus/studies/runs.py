@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 import consensus
 from consensus import _arguments, _checks
 from consensus._arrays.digest import digest
+from consensus.checkpoints.checkpoint import fingerprint
 from consensus.errors import DivergenceError, RunError
 from consensus.history import History
 from consensus.problems import BaseProblem
@@ -110,6 +111,21 @@ def called(case: Callable[..., Any], over: Mapping[str, Any], seed: int) -> Made
             f"{who} returns engine={options['engine']!r}: a study runs on one machine, with 'stacked' or 'processes'"
         )
     return Made(problem, network, dict(options))
+
+
+def check_repeats(case: Callable[..., Any], over: Mapping[str, Any], seed: int, first: Made) -> None:
+    """Raise ``CaseError`` if the case makes something else of the same seed: solvers would run on other data each."""
+    second = called(case, over, seed)
+    found = []
+    for made in (first, second):
+        start = _arguments.start(made.problem, made.options.get("start"), made.options.get("seed", seed))
+        found.append(fingerprint(made.problem, made.network, None, start))
+    if odd := [name for name in ("data", "start", "mixing matrices") if found[0][name] != found[1][name]]:
+        name = getattr(case, "__name__", type(case).__name__)
+        raise CaseError(
+            f"{name} must return the same for the same seed; its {' and '.join(odd)} differ when it is called twice with "
+            f"seed={seed}: draw by numpy.random.default_rng(seed), and give seed=seed to what draws"
+        )
 
 
 def options_of(made: Made, seed: int, rounds: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from consensus.studies.frame import StudyTable
 from consensus.studies.grid import Grid, plain
 from consensus.studies.measure import Measure
 from consensus.studies.plan import Plan
-from consensus.studies.runs import called, options_of, runner
+from consensus.studies.runs import called, check_repeats, options_of, runner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -184,7 +184,7 @@ class Study:
         Raises
         ------
         CaseError
-            If the case raises an error, or returns something else.
+            If the case raises an error, returns something else, or does not return the same for the same seed.
         ValueError, TypeError
             If a solver does not fit a case, if a run has no column of the measure, if the folder is that of another study or
             another process works in it; before any work.
@@ -244,6 +244,8 @@ class Study:
             made = called(self.case, over, self.seeds[0])
             name = digest(dict(over), self.seeds[0])
             found = digest(*made.problem.digests())
+            if name not in data:
+                check_repeats(self.case, over, self.seeds[0], made)
             if data.setdefault(name, found) != found:
                 raise ValueError(
                     f"the data of case {self._cell(place)!r} are not those of the runs in {self.folder}: a file has "

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,10 @@ def case(seed, graph="ring"):
         lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=6, parameters=2, lipschitz=2.0
     )
     return problem, getattr(topologies, graph)(6)
+
+
+def chance():
+    return int(np.random.default_rng().integers(2**40))
 
 
 def study(folder, **changed):
@@ -185,6 +190,10 @@ def test_points_that_are_none_are_named(call, text):
     ({"over": {"graph": ["rong"]}}, CaseError, r"case\(seed=0, graph='rong'\) raised AttributeError"),
     ({"case": lambda seed: 3}, CaseError, r"<lambda>\(seed=0\) must return a problem, a network"),
     ({"case": lambda seed: (*case(seed), {"rounds": 3})}, CaseError, "option 'rounds', which is set by the study"),
+    ({"case": lambda seed: case(chance())}, CaseError, "its data differ when it is called twice with seed=0: draw by"),
+    ({"case": lambda seed: (case(seed)[0], topologies.RandomEdges(topologies.ring(6), 0.5, seed=chance()))},
+     CaseError, "its mixing matrices differ"),
+    ({"case": lambda seed: (*case(seed), {"start": np.full(2, chance())})}, CaseError, "its start differ"),
     ({"reference": lambda problem: 0.0, "measure": "objective after 3 rounds"}, ValueError, "reference is for"),
 ])  # fmt: skip
 def test_bad_input_is_named_before_any_work(tmp_path, changed, error, text):
@@ -215,6 +224,14 @@ def test_a_case_that_workers_cannot_import_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "nowhere", nowhere)
     with pytest.raises(ImportError, match=r"the case cannot be loaded in a worker: ModuleNotFoundError: .*nowhere"):
         study(tmp_path, case=nowhere.one).run(workers=2, progress=False)
+
+
+def test_seeds_may_be_an_array_and_a_measure_that_fails_names_the_run(tmp_path):
+    made = study(tmp_path, seeds=np.arange(2), solvers={"EXTRA": EXTRA()}, measure=lambda result: result.rows)
+    with pytest.raises(AttributeError, match="rows") as raised:
+        made.run(progress=False).table()
+    assert made.seeds == [0, 1]
+    assert re.search(r"in the measure <lambda>, of the run in .*\.npz", raised.value.__notes__[0])
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
