@@ -138,11 +138,17 @@ def test_single_precision_goes_on_in_double_where_that_is_not_enough(scale, monk
     np.testing.assert_allclose(there.w, here.w, rtol=0, atol=1e-4 * abs(here.w).max())
 
 
-def test_newtons_method_reads_a_few_truths_an_iteration(monkeypatch):
-    reads = []
+@pytest.fixture
+def reads(monkeypatch):
+    """How many numbers the host reads of rows, an entry for each time."""
+    found = []
     for name in ("__bool__", "__int__", "__float__", "host", "tolist"):
         own = getattr(DeviceRows, name)
-        monkeypatch.setattr(DeviceRows, name, lambda rows, own=own: reads.append(rows.size) or own(rows))
+        monkeypatch.setattr(DeviceRows, name, lambda rows, own=own: found.append(rows.size) or own(rows))
+    return found
+
+
+def test_newtons_method_reads_a_few_truths_an_iteration(reads):
     counts = []
     for rounds in (10, 20):
         reads.clear()
@@ -170,11 +176,7 @@ def test_local_problems_that_are_the_hosts(p, surrogate):
         consensus.solve(p, RING, NEXT(surrogate, 0.2), rounds=1, engine=Device())
 
 
-def test_adaptive_steps_read_a_few_numbers_a_round(monkeypatch):
-    reads = []
-    for name in ("__bool__", "__int__", "__float__", "host", "tolist"):
-        own = getattr(DeviceRows, name)
-        monkeypatch.setattr(DeviceRows, name, lambda rows, own=own: reads.append(rows.size) or own(rows))
+def test_adaptive_steps_read_a_few_numbers_a_round(reads):
     counts = []
     for rounds in (40, 80):
         reads.clear()
