@@ -62,8 +62,7 @@ class Grid:
         self.make, self.axes = make, axes
 
     def __repr__(self) -> str:
-        name = getattr(self.make, "__name__", type(self.make).__name__)
-        return f"Grid({name}, {', '.join(f'{axis}={values}' for axis, values in self.axes.items())})"
+        return f"Grid({named(self.make)}, {', '.join(f'{axis}={values}' for axis, values in self.axes.items())})"
 
     def points(self) -> list[Point]:
         """Return the points that are tried first.
@@ -162,6 +161,12 @@ class Grid:
             The text.
         """
         return ", ".join(f"{name} = {plain(value)}" for name, value in zip(self.axes, self._checked(point), strict=True))
+
+
+def named(function: Any) -> str:  # noqa: ANN401  # whatever can be called
+    """Return the name of a function, of one that has some of its arguments, or of the class of an object that is called."""
+    function = getattr(function, "func", function)  # of a functools.partial
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def plain(value: object) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import consensus
 from consensus import _checks
 from consensus.history import History
+from consensus.studies.grid import named
 
 _FORMS = '"exchanges to objective 1%", "objective after 1000 exchanges", or a function of a result'
 _TO = re.compile(r"(?P<cost>\w+) to (?P<column>\w+) (?P<level>[^\s%]+)(?P<percent>%?)")
@@ -73,7 +74,7 @@ class Measure:
     def of(cls, measure: object) -> Measure:
         """Return the measure that a text or a function stands for."""
         if callable(measure):
-            return cls(getattr(measure, "__name__", type(measure).__name__), function=measure)
+            return cls(named(measure), function=measure)
         if not isinstance(measure, str):
             raise TypeError(f"measure must be {_FORMS}; got {_checks.shown(measure)}")
         after = _AFTER.fullmatch(measure.strip())

@@ -30,6 +30,7 @@ from consensus.history import History
 from consensus.problems import BaseProblem
 from consensus.result import Result
 from consensus.solvers import Solver
+from consensus.studies.grid import named
 from consensus.studies.measure import Outcome
 from topologies.schedules import ScheduleLike
 
@@ -87,7 +88,7 @@ class Made(NamedTuple):
 def called(case: Callable[..., Any], over: Mapping[str, Any], seed: int) -> Made:
     """Return what a case makes of a seed, checked."""
     shown = ", ".join([f"seed={seed}", *(f"{name}={_checks.shown(value)}" for name, value in over.items())])
-    who = f"{getattr(case, '__name__', type(case).__name__)}({shown})"
+    who = f"{named(case)}({shown})"
     try:
         found = case(seed, **over)
     except Exception as error:
@@ -121,10 +122,9 @@ def check_repeats(case: Callable[..., Any], over: Mapping[str, Any], seed: int, 
         start = _arguments.start(made.problem, made.options.get("start"), made.options.get("seed", seed))
         found.append(fingerprint(made.problem, made.network, None, start))
     if odd := [name for name in ("data", "start", "mixing matrices") if found[0][name] != found[1][name]]:
-        name = getattr(case, "__name__", type(case).__name__)
         raise CaseError(
-            f"{name} must return the same for the same seed; its {' and '.join(odd)} differ when it is called twice with "
-            f"seed={seed}: draw by numpy.random.default_rng(seed), and give seed=seed to what draws"
+            f"{named(case)} must return the same for the same seed; its {' and '.join(odd)} differ when it is called twice "
+            f"with seed={seed}: draw by numpy.random.default_rng(seed), and give seed=seed to what draws"
         )
 
 

@@ -24,7 +24,7 @@ from consensus.studies import figures, statistics
 from consensus.studies.arguments import cases_over, seeds_of, solvers_of
 from consensus.studies.folder import alone, check, write
 from consensus.studies.frame import StudyTable
-from consensus.studies.grid import Grid, plain
+from consensus.studies.grid import Grid, named, plain
 from consensus.studies.measure import Measure
 from consensus.studies.plan import Plan
 from consensus.studies.runs import called, check_repeats, options_of, runner
@@ -139,7 +139,7 @@ class Study:
         self.reference = reference
         self.cells = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
         self._identity = digest(case)
-        self._about = {"case": getattr(case, "__name__", ""), "digest": self._identity, "over": list(self.over)}
+        self._about = {"case": named(case), "digest": self._identity, "over": list(self.over)}
         self._plan = Plan(
             case=case,
             identity=self._identity,
@@ -156,7 +156,7 @@ class Study:
 
     def __repr__(self) -> str:
         return (
-            f"Study({getattr(self.case, '__name__', type(self.case).__name__)}, {len(self.cells)} cases, {len(self.solvers)} "
+            f"Study({named(self.case)}, {len(self.cells)} cases, {len(self.solvers)} "
             f"solvers, {len(self.seeds)} seeds, measure={self.measure.text!r}, folder={str(self.folder)!r})"
         )
 

@@ -1,6 +1,7 @@
 """Studies: what they do, resume, tune and refuse."""
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -189,6 +190,7 @@ def test_points_that_are_none_are_named(call, text):
     ({"over": {"size": [3]}}, TypeError, "case must take a seed and size"),
     ({"over": {"graph": ["rong"]}}, CaseError, r"case\(seed=0, graph='rong'\) raised AttributeError"),
     ({"case": lambda seed: 3}, CaseError, r"<lambda>\(seed=0\) must return a problem, a network"),
+    ({"case": functools.partial(case, graph="rong")}, CaseError, r"case\(seed=0\) raised AttributeError"),
     ({"case": lambda seed: (*case(seed), {"rounds": 3})}, CaseError, "option 'rounds', which is set by the study"),
     ({"case": lambda seed: case(chance())}, CaseError, "its data differ when it is called twice with seed=0: draw by"),
     ({"case": lambda seed: (case(seed)[0], topologies.RandomEdges(topologies.ring(6), 0.5, seed=chance()))},
