@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 import consensus
-import topologies
 from consensus.centralized import (
     SCAFFOLD,
     DownpourSGD,
@@ -25,6 +24,7 @@ from consensus.federated.base import Federated
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 from experiments.shared import clusters, passes
+from experiments.shared.cases import neighbours
 from experiments.shared.curves import LEGEND, draw, legend, panels
 from experiments.shared.harness import Experiment
 from experiments.shared.results import Outcome, Run
@@ -59,7 +59,6 @@ class Served(NamedTuple):
 
 
 HIDDEN, DECAY = 64, consensus.L2(1e-3)
-NEIGHBOURS = 4
 WITHOUT = {
     "NEXT, partial": NEXT(PartialLinearization(tau=0.3), 0.3),
     "AdaptiveNEXT": AdaptiveNEXT(),
@@ -109,11 +108,6 @@ def main(arguments=None):
     maps = {agents: clusters.first([scaled(*pair, agents, *size) for pair in there.items()]) for agents in SIZES}
     experiment.figure(clusters.figure(maps, list(there)), "clusters")
     experiment.table(clusters.table(maps, list(there)), "clusters")
-
-
-def neighbours(agents):
-    """Who talks to whom without a server: a random graph where all have as many neighbours."""
-    return topologies.random_regular(agents, min(NEIGHBOURS, agents - 1), seed=0)
 
 
 def with_server(settings, case, *, system, rounds, seed):

@@ -11,7 +11,7 @@ from consensus.local import Exact
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.step_sizes import CosineAnnealing
 from consensus.surrogates import PartialLinearization
-from experiments.shared.cases import ROWS, Case, load
+from experiments.shared.cases import ROWS, Case, load, neighbours
 from experiments.shared.curves import after_start, draw, legend, panels
 from experiments.shared.harness import Experiment
 from experiments.shared.tables import END, Spread, ends
@@ -43,7 +43,7 @@ def main(arguments=None):
 
     def run(data, name, seed):
         rounds = MORE[name] * experiment.rounds
-        network = topologies.Static(net(experiment.agents, seed))
+        network = topologies.Static(neighbours(experiment.agents, seed))
         return cases[data, seed], network, solver(name, rounds), {"rounds": rounds, "records": RECORDS}
 
     found = experiment.train(("dataset", "solver"), itertools.product(experiment.datasets, MORE), run)
@@ -105,11 +105,6 @@ def digits(dataset, agents, seed):
     shards = consensus.partition(images[train], y[train], agents=agents, scheme="sorted")
     model = consensus.models.JAX(network, start(side, len(data.classes), seed))
     return Case(consensus.Problem(model, consensus.CrossEntropy(), shards, DECAY), (images[test], y[test]))
-
-
-def net(agents, seed):
-    """A random graph where everybody has four neighbours, or all others of few."""
-    return topologies.random_regular(agents, min(4, agents - 1), seed=seed)
 
 
 def figure(found, datasets):

@@ -53,12 +53,8 @@ def quartiles(found):
     timed = {}
     for (name, _), histories in studies.histories(found).items():
         runs = zip(found.seeds, histories, strict=True)
-        timed[name] = [dict(history) | {"seconds": seconds(history, *found.case(seed, name)[:2])} for seed, history in runs]
+        timed[name] = [dict(run) | {"seconds": WAN.seconds(load(run, *found.case(seed, name)[:2]))} for seed, run in runs]
     return {name: studies.quartiles(runs) for name, runs in timed.items()}
-
-
-def seconds(history, problem, network):
-    return WAN.seconds(load(history, problem, network))
 
 
 def main(arguments=None):

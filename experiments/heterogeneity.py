@@ -6,29 +6,19 @@ import consensus
 import topologies
 from consensus.solvers import D2, GUT, KGT, DecentLaM, DSGDm, GradientTracking, QGDSGDm
 from consensus.studies import Grid, Study
-from experiments.shared.studies import options, shown
+from experiments.shared.cases import load
+from experiments.shared.studies import options, shown, worst_error
 
 AGENTS, BATCH = 16, 16
 CONCENTRATIONS = [100.0, 0.05]  # of Dirichlet's distribution of the classes: like data, one or two classes each
 
 
-@functools.cache
-def digits():
-    data = consensus.datasets.load("digits")
-    return data.X, data.y
-
-
 def case(seed, concentration):
-    parts = consensus.datasets.split(*digits(), classification=True, seed=seed)
+    parts = consensus.datasets.split(*load("digits"), classification=True, seed=seed)
     shards = consensus.partition(parts.X, parts.y, AGENTS, scheme="dirichlet", concentration=concentration, seed=seed)
     problem = consensus.Problem(consensus.MLP([64, 32, 10]), consensus.CrossEntropy(), shards, consensus.L2(1e-4))
     network = topologies.Static(topologies.ring(AGENTS), weights=topologies.lazy(topologies.metropolis))  # as D2 asks
     return problem, network, {"test": (parts.X_test, parts.y_test), "record_every": 50}
-
-
-def worst_error(result):
-    """The test error of the worst agent after the last round."""
-    return float(result.history["test_error_worst"][-1])
 
 
 def solvers():

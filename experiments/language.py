@@ -66,19 +66,15 @@ def study(folder, network, agents, steps, seeds, *, quick):
     return Study(made, over={"network": [network]}, solvers=solvers(network, steps, local), measure=measure, **usual)
 
 
-def counted(history, network, agents):
-    """With a server, every agent sends one message and gets one in an exchange, not one from each other agent."""
-    return dict(history) | {"bytes": history["bytes"] * (2 / (agents - 1) if network == "server" else 1.0)}
-
-
 def main(arguments=None):
     quick = {"agents": 4, "rounds": 4}
     given = options(__doc__, arguments, quick, agents=8, rounds=300, seeds=1)
     folder, found = given.output / "language", {}
     for network in NETWORKS:
         done = shown(study(folder, network, given.agents, given.rounds, given.seeds, quick=given.quick))
+        part = 2 / (given.agents - 1) if network == "server" else 1.0  # one message there and one back, not one from each other
         for (_, name), runs in studies.histories(done).items():
-            found[name] = studies.quartiles([counted(run, network, given.agents) for run in runs])
+            found[name] = studies.quartiles([dict(run) | {"bytes": part * run["bytes"]} for run in runs])
     ends = {name: {column: form.format(of[column][1, -1]) for column, form in SHOWN.items()} for name, of in found.items()}
     print(pd.DataFrame.from_dict(ends, orient="index").to_markdown(disable_numparse=True))
     figure(found).savefig(folder / "figure.png", dpi=150)

@@ -1,25 +1,19 @@
 """One late merge of 32 models that exchange rarely, on MNIST with few classes each: agents' errors, and that of their mean."""
 
-import functools
-
 import consensus
 import topologies
 from consensus.solvers import DGD
 from consensus.studies import Study
+from experiments.shared.cases import load
 from experiments.shared.studies import options
 
 AGENTS, CONCENTRATION, SAMPLES = 32, 0.1, 6000
 SHARES = [0.01, 0.05, 0.2, 1.0]  # of the rounds in which an agent averages with another one, chosen at random
 
 
-@functools.cache
-def digits():
-    data = consensus.datasets.load("mnist")
-    return data.X[:SAMPLES], data.y[:SAMPLES]
-
-
 def case(seed, share):
-    parts = consensus.datasets.split(*digits(), classification=True, seed=seed)
+    X, y = load("mnist")
+    parts = consensus.datasets.split(X[:SAMPLES], y[:SAMPLES], classification=True, seed=seed)
     shards = consensus.partition(parts.X, parts.y, AGENTS, scheme="dirichlet", concentration=CONCENTRATION, seed=seed)
     problem = consensus.Problem(consensus.MLP([784, 32, 10]), consensus.CrossEntropy(), shards, consensus.L2(1e-4))
     network = topologies.LinkFailure(topologies.Matchings(AGENTS, seed=seed), 1 - share, seed=seed)

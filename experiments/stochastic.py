@@ -9,7 +9,7 @@ from consensus.step_sizes import CosineAnnealing
 from consensus.studies import Grid, Study
 from experiments.shared import cases
 from experiments.shared.curves import legend, panels, plain
-from experiments.shared.studies import draw, histories, options, quartiles, shown
+from experiments.shared.studies import draw, histories, options, quartiles, shown, worst_error
 
 SHARDS = {"sorted": "few classes each", "iid": "like data"}
 BATCH, HIDDEN, DECAY = 32, 64, consensus.L2(1e-4)
@@ -42,11 +42,6 @@ def solvers(kind, rounds):
         "tracking": Grid(lambda step: GradientTracking(step, batch=BATCH), step=[0.2, 0.8]),
         "GT-HSGD": Grid(lambda step, beta: GTHSGD(step, batch=BATCH, beta=beta), step=[0.2, 0.8], beta=[0.1]),
     }
-
-
-def worst_error(result):
-    """The test error of the worst agent after the last round."""
-    return float(result.history["test_error_worst"][-1])
 
 
 def study(folder, kind, measure, data, agents, rounds, seeds):

@@ -87,6 +87,11 @@ def graph(agents, seed, *, probability=PROBABILITY):
         sys.exit(f"error: {error}")
 
 
+def neighbours(agents, seed=0):
+    """A random graph where everybody has four neighbours, or all others of few."""
+    return topologies.random_regular(agents, min(4, agents - 1), seed=seed)
+
+
 @functools.cache
 def load(name, target=None, classification=None):
     """As ``datasets.load``, once."""

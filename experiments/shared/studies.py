@@ -22,6 +22,11 @@ def options(about, arguments=None, quick=None, **numbers):
     return parser.parse_args(arguments)
 
 
+def worst_error(result):
+    """The test error of the worst agent after the last round."""
+    return float(result.history["test_error_worst"][-1])
+
+
 def shown(study):
     """The study, after it was run and its tables printed, that of grids if there are any."""
     found = study.run()
