@@ -46,6 +46,8 @@ class Convolutional(Layered):
     The parameter vector holds, layer after layer, W_l (kernel * kernel * channels, filters) row by row, its rows by (row,
     column, channel) of the kernel, then b_l; then the head's W, its rows by (row, column, filter) of the last image, and b.
 
+    ``init`` draws normal W_l with variance gain * 2 / (rows + columns), and b_l = 0; the gain is 2 for relu and 1 otherwise.
+
     References
     ----------
     .. [1] Caterini, Chang, "A geometric framework for convolutional neural networks", arXiv 1608.04374, 2016.
@@ -105,23 +107,6 @@ class Convolutional(Layered):
             f"Convolutional({self.features}, {list(self.filters)}, {self.outputs}, kernel={self.kernel}, pool={self.pool}, "
             f"activation={self.activation!r})"
         )
-
-    def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a random start: W_l normal with variance gain * 2 / (rows + columns), b_l zero, as for an MLP of patches.
-
-        The gain is 2 for relu and 1 otherwise.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        ndarray (P,)
-            Parameters.
-        """
-        return self._random_start(rng)
 
     def _rows(self, layer: int, h: np.ndarray) -> np.ndarray:
         if layer == len(self._maps):

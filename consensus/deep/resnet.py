@@ -34,6 +34,8 @@ class ResNet(ResidualLayers):
     -----
     The parameter vector holds layer after layer W_k (inputs, outputs) row by row, then b_k.
 
+    ``init`` draws normal W_k with variance gain * 2 / (inputs + outputs), and b_k = 0; the gain is 2 for relu and 1 otherwise.
+
     References
     ----------
     He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016; Haber, Ruthotto, "Stable architectures for
@@ -66,23 +68,6 @@ class ResNet(ResidualLayers):
             f"ResNet({self.features}, width={self.width}, layers={self.layers}, outputs={self.outputs}, step={self.step!r}, "
             f"activation={self.activation!r})"
         )
-
-    def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a random start: W_k normal with variance gain * 2 / (inputs + outputs), b_k zero, as for an MLP.
-
-        The gain is 2 for relu and 1 otherwise.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        ndarray (P,)
-            Parameters.
-        """
-        return self._random_start(rng)
 
     def _joined(self, layer: int, inputs: np.ndarray | None, h: np.ndarray) -> np.ndarray:
         if layer == 0:

@@ -287,8 +287,21 @@ class Layered(Linearized):
             found += [NamedArray(f"{layer}.bias", weights, (k,), -1)] if end > weights else []
         return tuple(found)
 
-    def _random_start(self, rng: np.random.Generator) -> np.ndarray:
-        """Return weights (P,) normal with variance gain * 2 / (inputs + outputs), biases zero."""
+    def init(self, rng: np.random.Generator) -> np.ndarray:
+        """Return a random start: weights normal with variance gain * 2 / (inputs + outputs), biases zero.
+
+        The gain is 2 for relu and 1 otherwise.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        ndarray (P,)
+            Parameters.
+        """
         _checks.offers("rng", rng, ("normal",), "a NumPy generator, such as numpy.random.default_rng(0)")
         try:
             w, gain = np.zeros(self.parameters), 1.0 if self._activation is None else self._activation.gain

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from consensus import _checks
 from consensus.models.activations import ACTIVATIONS
 from consensus.models.layers import Layered
@@ -23,6 +21,13 @@ class MLP(Layered):
     Notes
     -----
     The parameter vector holds layer after layer W_l (inputs, outputs) row by row, then b_l.
+
+    ``init`` draws normal W_l with variance gain * 2 / (inputs + outputs), and b_l = 0; the gain is 2 for relu and 1 otherwise.
+
+    References
+    ----------
+    Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010, eq. (12), for
+    the start; He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015, for its gain.
 
     Examples
     --------
@@ -44,25 +49,3 @@ class MLP(Layered):
 
     def __repr__(self) -> str:
         return f"MLP({list(self.widths)}, activation={self.activation!r})"
-
-    def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a random start: W_l normal with variance gain * 2 / (inputs + outputs), b_l zero.
-
-        The gain is 2 for relu and 1 otherwise.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        ndarray (P,)
-            Parameters.
-
-        References
-        ----------
-        Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010, eq. (12);
-        He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015, for the gain.
-        """
-        return self._random_start(rng)
