@@ -19,7 +19,7 @@ from consensus.device.graphs import Rounds, mapped
 from consensus.device.network import DeviceNetwork, on_device
 from consensus.device.problem import DeviceFunctions, DeviceProblem, Observed, OnDevice, There
 from consensus.device.rows import DeviceRows
-from consensus.engines.base import Engine, S
+from consensus.engines.base import Engine
 from consensus.engines.protocols import Problem, Solver, State
 from consensus.engines.states import Begin
 from consensus.errors import DivergenceError, WorkerError
@@ -27,8 +27,6 @@ from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_checks import checked_device
 from consensus.observe import Gathered, Observer
 from consensus.problems.functions import FunctionProblem
-from consensus.solvers import NIDS, AdaptiveNEXT, Auto, check_needs
-from consensus.solvers.auto import chosen
 from topologies.schedules import ScheduleLike
 
 _LOOKED = 16  # rounds between two looks at whether the iterates are lost: each look waits for the device
@@ -99,11 +97,6 @@ class Device(Engine):
     def __post_init__(self) -> None:
         object.__setattr__(self, "device", checked_device(loaded(), self.device))
         _checks.choice("graphs", self.graphs, (True, False, None))
-
-    def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
-        if isinstance(solver, Auto) and solver.solver is None:
-            solver = cast(S, _default(problem, network))
-        return super().prepare(solver, problem, network)
 
     def run(
         self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
@@ -180,8 +173,6 @@ class Device(Engine):
 
     def _try(self, there: OnDevice, network: DeviceNetwork, solver: Any, begin: Begin) -> None:  # noqa: ANN401
         """Raise ``TypeError`` if a first round of the solver asks for what a device does not have."""
-        if reason := _unfit(solver, there):
-            raise TypeError(f"{type(solver).__name__} does not run on a device ({reason}): {_REMEDY}")
         own, trial = there.apart(), DeviceNetwork(network.schedule, network.dtype, self.device)
         try:
             with warnings.catch_warnings(action="ignore"):  # the run has them, too
@@ -196,31 +187,6 @@ class Device(Engine):
             raise TypeError(f"{type(solver).__name__} does not run on a device ({error}): {_REMEDY}") from error
         if not fits:
             raise TypeError(f"{type(solver).__name__} does not run on a device: {_REMEDY}")
-
-
-def _default(problem: Any, network: ScheduleLike) -> Auto:  # noqa: ANN401  # what a user solves
-    """Return what ``Auto`` chooses among methods that run on a device; raise ``TypeError`` if none of them fits."""
-    method, why = chosen(problem, network)
-    if reason := _unfit(method, problem):
-        why = f"on a device, where AdaptiveNEXT does not run ({reason}); {why}"
-        method = NIDS()
-        try:
-            with warnings.catch_warnings(action="error"):  # of what its theory needs
-                check_needs(method, problem, network)
-        except (TypeError, ValueError, Warning) as error:
-            raise TypeError(
-                f"no solver without settings runs on a device here ({error}): give a solver that takes this problem and this "
-                f"network, or {_REMEDY}"
-            ) from error
-    return Auto(method, why)
-
-
-def _unfit(solver: object, problem: Any) -> str | None:  # noqa: ANN401
-    """Return why a solver has no form on a device for a problem, where a trial would not say it."""
-    r = problem.regularizer
-    if not isinstance(solver, AdaptiveNEXT) or r.quadratic or r.squares is not None:
-        return None
-    return f"Newton's method for its local problems with {r}, which is no sum of squares, is the host's"
 
 
 def _here(value: Any) -> Any:  # noqa: ANN401

@@ -13,11 +13,13 @@ import numpy as np
 from consensus.device.linearization import DeviceLinearization, DeviceModel, even_parts, flat
 from consensus.device.losses import DeviceLoss, forms_there
 from consensus.device.newton import SYSTEMS, estimated
+from consensus.device.proximal import Lower, all_proximal
 from consensus.device.rows import DeviceRows
 from consensus.frameworks.torch import Torch
 from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_device import forms_of
-from consensus.local.systems import estimates
+from consensus.local.exact import each_proximal
+from consensus.local.systems import estimates, factored
 from consensus.models import MLP, Linear
 from consensus.models.linearization import fitting
 from consensus.observe.gather import Whole
@@ -289,6 +291,8 @@ class DeviceProblem(OnDevice):
 
 
 estimates.register(DeviceProblem, estimated)
+each_proximal.register(DeviceRows, all_proximal)
+factored.register(DeviceRows, cast(Any, Lower.of))
 
 
 class _Instead:

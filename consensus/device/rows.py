@@ -328,6 +328,11 @@ def _norm(x: DeviceRows, ord: object = None, axis: Values = None, keepdims: bool
     return DeviceRows(loaded().linalg.vector_norm(x.tensor, 2 if ord is None else ord, dim=axis, keepdim=keepdims))
 
 
+def _repeat(a: DeviceRows, counts: Values, axis: int) -> DeviceRows:
+    size = int(counts.sum()) if isinstance(counts, np.ndarray) and counts.ndim else None  # else the device is waited for
+    return DeviceRows(a.tensor.repeat_interleave(_indices(counts, a.tensor), dim=axis, output_size=size))
+
+
 def _einsum(subscripts: str, *operands: Values, optimize: object = False) -> DeviceRows:
     like = _first(operands)
     return DeviceRows(loaded().einsum(subscripts, *(_tensor(part, like) for part in operands)))
@@ -341,7 +346,7 @@ def _full(name: str) -> Callable[..., DeviceRows]:
     return make
 
 
-_MADE = (np.zeros, np.ones, np.empty, np.full, np.asarray)
+_MADE = (np.zeros, np.ones, np.empty, np.full, np.eye, np.asarray)
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "zeros_like": _full("new_zeros"),
     "ones_like": _full("new_ones"),
@@ -363,13 +368,15 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         loaded().take_along_dim(a.tensor, _indices(places, a.tensor), dim=axis)
     ),
     "take": lambda a, places, axis: DeviceRows(a.tensor.index_select(axis, _indices(places, a.tensor))),
-    "repeat": lambda a, counts, axis: DeviceRows(a.tensor.repeat_interleave(_indices(counts, a.tensor), dim=axis)),
+    "repeat": _repeat,
     "broadcast_to": lambda a, shape: DeviceRows(a.tensor.expand(*shape)),
     "nonzero": lambda a: tuple(map(DeviceRows, a.tensor.nonzero(as_tuple=True))),
     "argmax": lambda a: DeviceRows(a.tensor.argmax()),
     "argwhere": lambda a: DeviceRows(a.tensor.nonzero()),
     "count_nonzero": lambda a: DeviceRows(a.tensor.count_nonzero()),
     "qr": lambda a, mode="reduced": tuple(map(DeviceRows, loaded().linalg.qr(a.tensor, mode=mode))),
+    "eigvalsh": lambda a: DeviceRows(loaded().linalg.eigvalsh(a.tensor)),
+    "diag": lambda v: DeviceRows(v.tensor.diag()),
     "eigh": lambda a: tuple(map(DeviceRows, loaded().linalg.eigh(a.tensor))),
     "trace": lambda a, axis1=0, axis2=1: DeviceRows(a.tensor.diagonal(dim1=axis1, dim2=axis2).sum(-1)),
     "solve": lambda a, b: DeviceRows(loaded().linalg.solve_ex(a.tensor, b.tensor)[0]),  # which waits for nothing

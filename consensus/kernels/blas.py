@@ -57,7 +57,7 @@ def squares(rows: np.ndarray, out: np.ndarray | None = None, step: int | None = 
     What a new one has below its diagonal is anything; finite within the :func:`blocks` of a ``step``, if there is one.
     """
     agents, n, k = rows.shape
-    if n <= BLOCK:  # many matrices in one call
+    if n <= BLOCK or type(rows) is not np.ndarray:  # many matrices in one call
         product: np.ndarray = rows @ rows.swapaxes(1, 2)
         return product if out is None else np.add(out, product, out)
     one, beta = _real(1, rows.dtype), _real(0 if out is None else 1, rows.dtype)

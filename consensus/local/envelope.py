@@ -1,10 +1,12 @@
 """Proximal local problems by the forward-backward envelope, and by accelerated steps."""
 
+from typing import cast
+
 import numpy as np
 
 from consensus.local.operators import jacobian, rooted_rows, times_root, times_root_transposed
 from consensus.local.subproblem import Subproblem
-from consensus.local.systems import Factors, conjugate_gradients
+from consensus.local.systems import conjugate_gradients, factored
 from consensus.regularizers.base import Regularizer
 
 
@@ -33,14 +35,14 @@ def accelerated(
 
     def smooth(point: np.ndarray, a: np.ndarray) -> np.ndarray:
         v = point - sub.w
-        return np.array([sub.bregman(a), np.vecdot(sub.linear + tau / 2 * v, v)])
+        return np.array([sub.bregman(a), np.vecdot(sub.linear + tau / 2 * v, v)], like=v)
 
     start = sub.residual(sub.w, sub.linear)
     a = sub.operator.jvp(x - sub.w)
-    y, ya, momentum = x, a, np.ones(agents, x.dtype)
-    lipschitz = np.full(agents, 2 * tau, x.dtype)
-    running, left = np.ones(agents, bool), np.ones(agents, x.dtype)
-    iterations = np.zeros(agents, int)
+    y, ya, momentum = x, a, np.ones(agents, x.dtype, like=x)
+    lipschitz = np.full(agents, 2 * tau, x.dtype, like=x)
+    running, left = np.ones(agents, bool, like=x), np.ones(agents, x.dtype, like=x)
+    iterations = np.zeros(agents, int, like=x)
     for _ in range(most):
         gradient, bent = sub.gradient(y, ya), sub.bend(ya)
         terms = smooth(y, ya)
@@ -57,7 +59,7 @@ def accelerated(
             searching &= ~(np.where(allowed > rounding, above, mean) <= allowed)
             if not searching.any():
                 break
-            lipschitz[searching] *= 2
+            lipschitz = np.where(searching, 2 * lipschitz, lipschitz)
         new_a = ya + image
         against = np.vecdot(y - new, new - x) > 0
         momentum = np.where(against, 1, momentum)
@@ -68,7 +70,7 @@ def accelerated(
         ya = np.where(keep[:, :, None], new_a + beta[:, None, None] * (new_a - a), ya)
         x, a = np.where(keep, new, x), np.where(keep[:, :, None], new_a, a)
         momentum = following.astype(x.dtype)
-        lipschitz *= 0.95
+        lipschitz = 0.95 * lipschitz
         iterations += running
         solved, residual = sub.solved(x, sub.gradient(x, a), tolerance, start)
         left = np.where(running, (residual / np.where(start > 0, start, 1)).max(axis=0), left)
@@ -131,7 +133,7 @@ def solve_by_envelope(
         length, lost = _line_search(r, x, gradient, c, d, moved, step, image)
         drowned += lost
         d = d + length * step
-    return p[None], np.array([iteration]), solved
+    return p[None], np.full(1, iteration, like=p), solved
 
 
 def _line_search(
@@ -151,7 +153,7 @@ def _line_search(
         slope = gradient + there
         p = r.prox((x + at - slope / c)[None], 1 / c)
         G = x + at - p[0]
-        terms = np.array([gradient @ at, at @ there / 2, -slope @ G, c / 2 * G @ G, np.sum(r.value(p))])
+        terms = np.array([gradient @ at, at @ there / 2, -slope @ G, c / 2 * G @ G, np.sum(r.value(p))], like=at)
         return terms.sum(), np.abs(terms).sum(), c * (G @ step) - G @ image
 
     value, size, falls = envelope(0.0)
@@ -179,13 +181,13 @@ class _Hessian:
         self.norm *= 1.05
 
     def __matmul__(self, v: np.ndarray) -> np.ndarray:
-        return np.asarray(self._forth_and_back(v) + self.tau * v)
+        return self._forth_and_back(v) + self.tau * v
 
     def _forth_and_back(self, v: np.ndarray) -> np.ndarray:
         if self.R is not None:
-            return np.asarray(self.R.T @ (self.R @ v))
+            return cast(np.ndarray, self.R.T @ (self.R @ v))
         image = times_root_transposed(self.root, self.sub.operator.jvp(v[None]))
-        return np.asarray(self.sub.operator.vjp(times_root(self.root, image))[0])
+        return cast(np.ndarray, self.sub.operator.vjp(times_root(self.root, image))[0])
 
     def direction(self, z: np.ndarray, G: np.ndarray) -> np.ndarray:
         """Solve ``(I - M + M H / c) delta = -G`` for delta."""
@@ -193,21 +195,21 @@ class _Hessian:
         if r.prox_slope:
             return self._free(r.prox_slope(z[None], 1 / c)[0], G)
         if self.R is not None and self.parameters <= _DENSE:
-            M = r.prox_jvp(z[None], 1 / c, np.eye(self.parameters)[None])[0]
-            H = self.R.T @ self.R + self.tau * np.eye(self.parameters)
-            return np.linalg.solve(np.eye(self.parameters) - M + M @ H / c, -G)
+            identity = np.eye(self.parameters, like=G)
+            M, H = r.prox_jvp(z[None], 1 / c, identity[None])[0], self.R.T @ self.R + self.tau * identity
+            return np.linalg.solve(identity - M + M @ H / c, -G)
 
         def held(v: np.ndarray) -> np.ndarray:
-            return np.asarray(r.prox_jvp(z[None], 1 / c, v[None])[0])
+            return cast(np.ndarray, r.prox_jvp(z[None], 1 / c, v[None])[0])
 
         def rest(v: np.ndarray) -> np.ndarray:  # I - H / c
-            return np.asarray(v - (self @ v) / c)
+            return v - (self @ v) / c
 
         def apply(q: np.ndarray) -> np.ndarray:
-            return np.asarray(held(q[0] - rest(held(q[0])))[None])
+            return held(q[0] - rest(held(q[0])))[None]
 
-        q, _ = conjugate_gradients(apply, lambda v: v, -held(rest(G))[None], np.array([1e-6]), _PRODUCTS)
-        return np.asarray(held(q[0]) - G)
+        q, _ = conjugate_gradients(apply, lambda v: v, -held(rest(G))[None], np.full(1, 1e-6, like=G), _PRODUCTS)
+        return cast(np.ndarray, held(q[0]) - G)
 
     def _free(self, slopes: np.ndarray, G: np.ndarray) -> np.ndarray:
         """If M is diagonal: solve the positive definite system restricted to the free coordinates."""
@@ -221,21 +223,21 @@ class _Hessian:
             def apply(v: np.ndarray) -> np.ndarray:
                 whole = np.zeros_like(G)
                 whole[free] = v[0]
-                return np.asarray(self._forth_and_back(whole)[free] + diagonal * v[0])[None]
+                return cast(np.ndarray, self._forth_and_back(whole)[free] + diagonal * v[0])[None]
 
-            solution, _ = conjugate_gradients(apply, lambda v: v, right[None], np.array([1e-6]), _PRODUCTS)
+            solution, _ = conjugate_gradients(apply, lambda v: v, right[None], np.full(1, 1e-6, like=G), _PRODUCTS)
             delta[free] = solution[0]
             return delta
         direct = columns.shape[1] <= self.n
         if direct:
-            factors = Factors.of((columns.T @ columns + np.diag(diagonal))[None], 0.0)
+            factors = factored((columns.T @ columns + np.diag(diagonal))[None], 0.0)
         else:  # by the Woodbury identity, of order n
-            factors = Factors.of(((columns / diagonal) @ columns.T)[None], 1.0)
+            factors = factored(((columns / diagonal) @ columns.T)[None], 1.0)
 
         def solve(b: np.ndarray) -> np.ndarray:
             if direct:
-                return np.asarray(factors.solve(b[None])[0])
-            return np.asarray((b - factors.solve((columns @ (b / diagonal))[None])[0] @ columns) / diagonal)
+                return cast(np.ndarray, factors.solve(b[None])[0])
+            return cast(np.ndarray, (b - factors.solve((columns @ (b / diagonal))[None])[0] @ columns) / diagonal)
 
         solution = solve(right)
         for _ in range(_REFINEMENTS):

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -213,40 +214,33 @@ def low_rank(
         root, slope = np.sqrt(tau[:, None] + regularizer.squares), gradient + regularizer.squares * w
         scaled: np.ndarray = low_rank(V / root[:, :, None], np.ones_like(tau), w, slope / root, None) / root
         return scaled.astype(dtype)
-    d = np.empty_like(w)
-    for agent in range(len(w)):  # each is a Newton's method of its own
-        d[agent] = _proximal(
-            V[agent], float(tau[agent]), w[agent : agent + 1], gradient[agent : agent + 1], regularizer, tolerance
-        )
-    return d.astype(dtype)
+    return each_proximal(V, tau, w, gradient, regularizer, tolerance).astype(dtype)
 
 
-def _proximal(
-    V: np.ndarray, tau: float, w: np.ndarray, gradient: np.ndarray, regularizer: Regularizer, tolerance: float
+@singledispatch  # on a device all agents are solved together
+def each_proximal(
+    V: np.ndarray, tau: np.ndarray, w: np.ndarray, gradient: np.ndarray, regularizer: Regularizer, tolerance: float
 ) -> np.ndarray:
-    rows = np.ascontiguousarray(V.T)[None]
-    zeros = np.zeros((1, rows.shape[1], 1), w.dtype)
-    ones = np.ones_like(zeros)
-    sub = Subproblem(
-        operator=Dense(rows, 1),
-        loss=SquaredLoss(),  # of outputs V' d and targets zero
-        outputs=zeros,
-        targets=zeros,
-        weights=ones[:, :, 0],
-        slopes=zeros,
-        w=w,
-        linear=gradient,
-        tau=tau,
-        regularizer=regularizer,
-        known_bound=np.array([tau + np.square(V).sum()]),
-    )
-    part = np.array([tolerance])
+    """Return what :func:`low_rank` does with an r that is no sum of squares, by a Newton's method of each agent."""
+    agents = zip(V[:, None], tau.tolist(), w[:, None], gradient[:, None], strict=True)
+    return np.concatenate([proximal(*one, regularizer, tolerance)[0] for one in agents])
+
+
+def proximal(
+    V: np.ndarray, tau: float, w: np.ndarray, gradient: np.ndarray, regularizer: Regularizer, tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the d of :func:`low_rank` with one tau, and whether each agent has it (agents,): a single one always does."""
+    zeros = np.zeros((len(w), V.shape[2], 1), w.dtype, like=w)
+    ones, bound, part = np.ones_like(zeros), tau + np.square(V).sum(axis=(1, 2)), np.full(len(w), tolerance, like=w)
+    # The squared loss of outputs V' d and targets zero.
+    rows, of_loss = Dense(V.swapaxes(1, 2).copy(), 1), (SquaredLoss(), zeros, zeros, ones[:, :, 0], zeros)
+    sub = Subproblem(rows, *of_loss, w, gradient, tau, regularizer, bound)
     if not has_prox_jvp(regularizer):
-        return np.asarray(accelerated(sub, w, part, _FIRST_ORDER)[0][0] - w[0])
+        return accelerated(sub, w, part, _FIRST_ORDER)[0] - w, part > 0
     p, _, good = solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
-    if not good.all():
-        p, _, _ = solve_by_envelope(sub, ones, w, gradient, part, _ITERATIONS)
-    return np.asarray(p[0] - w[0])
+    if len(w) == 1 and not good.all():
+        p, _, good = solve_by_envelope(sub, ones, w, gradient, part, _ITERATIONS)
+    return p - w, good
 
 
 @dataclass(frozen=True)

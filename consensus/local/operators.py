@@ -25,7 +25,7 @@ class Dense(LinearizationDefaults):
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
         agents, rows, _ = self.matrix.shape
-        return np.asarray(self.matrix @ v[:, :, None]).reshape(agents, rows // self.outputs, self.outputs)
+        return cast(np.ndarray, (self.matrix @ v[:, :, None]).reshape(agents, rows // self.outputs, self.outputs))
 
     def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         return np.matmul(u.reshape(len(u), 1, -1), self.matrix, out=None if out is None else out[:, None])[:, 0]
@@ -39,7 +39,7 @@ class Dense(LinearizationDefaults):
         return _blas.squares(self.matrix, step=-(-_blas.BLOCK // self.outputs) * self.outputs)  # for rooted_gram
 
     def diagonal(self, weights: np.ndarray) -> np.ndarray:
-        return np.asarray((weights.reshape(len(weights), 1, -1) @ np.square(self.matrix))[:, 0])
+        return cast(np.ndarray, (weights.reshape(len(weights), 1, -1) @ np.square(self.matrix))[:, 0])
 
 
 def jacobian(operator: Operator, columns: np.ndarray | None = None) -> np.ndarray:
@@ -66,7 +66,7 @@ def rooted_rows(root: np.ndarray, matrix: np.ndarray) -> np.ndarray:
         matrix *= root.reshape(agents, samples * outputs, 1)
         return matrix
     blocks = matrix.reshape(agents, samples, outputs, matrix.shape[2])
-    return np.asarray(root.swapaxes(2, 3) @ blocks).reshape(matrix.shape)
+    return cast(np.ndarray, (root.swapaxes(2, 3) @ blocks).reshape(matrix.shape))
 
 
 def upper_gram(operator: Operator, root: np.ndarray | None = None) -> np.ndarray:

@@ -1,13 +1,14 @@
 """The dual of a proximal local problem, by a semismooth Newton method."""
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
 from consensus.kernels import blas as _blas
 from consensus.local.operators import jacobian, rooted_rows, times_root, times_root_transposed
 from consensus.local.subproblem import Subproblem
-from consensus.local.systems import LARGEST, PASS, Factors, batched, conjugate_gradients
+from consensus.local.systems import LARGEST, PASS, batched, conjugate_gradients, factored
 
 _ITERATIONS = 30  # of conjugate gradients, roughly
 _SYSTEMS = 8  # that what is formed once should serve
@@ -16,7 +17,7 @@ _CALLS = 5e5  # what a handful of calls costs, in the same
 
 
 class Systems:
-    """The systems of a chunk of agents: of one agent alone, unless they are small."""
+    """The systems of a chunk of agents: of one agent alone, unless they are small; of all agents on a device."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class Systems:
         _, samples, outputs = sub.outputs.shape
         self.n, self.parameters = samples * outputs, sub.w.shape[1]
         self.formed = sub.operator.jacobian is not None
+        self.batch = type(root) is not np.ndarray or batched(self.n, self.parameters)
         self.r = sub.regularizer  # with prox_jvp, and maybe prox_slope
         self.diagonal = self.r.prox_slope is not None
         self.product = 5 * samples * self.parameters + 100 * self.n + 250 * self.parameters + _CALLS
@@ -44,7 +46,7 @@ class Systems:
 
     def slopes(self, z: np.ndarray) -> np.ndarray:
         """Return the diagonal (agents, P) of M, where it is diagonal."""
-        return np.asarray(self.r.prox_slope(z, 1 / self.sub.tau))
+        return cast(np.ndarray, self.r.prox_slope(z, 1 / self.sub.tau))
 
     def costs(self, z: np.ndarray) -> dict[str, float]:
         """Estimate the costs of the available ways, in multiply-adds."""
@@ -56,13 +58,13 @@ class Systems:
         if n * P <= LARGEST and n * n <= LARGEST:
             once = 0 if self._rows is not None else form / _SYSTEMS
             costs["rows"] = once + n * n * P + _CHOLESKY * n**3 + PASS * (moving * n * P + 3 * n * n) + _CALLS
-        batch = batched(n, P)
-        active = P if batch or not self.diagonal else int(np.count_nonzero(self.sub.regularizer.active(z, 1 / self.sub.tau)))
+        whole = self.batch or not self.diagonal
+        active = P if whole else int(np.count_nonzero(self.sub.regularizer.active(z, 1 / self.sub.tau)))
         if n * P <= LARGEST and P * P <= LARGEST:
             once = 0 if self._gram is not None else (form + n * P * P) / _SYSTEMS
             factor = _CHOLESKY if self.diagonal else _LU
             costs["gram"] = once + factor * active**3 + 3 * PASS * active**2 + 2 * self.product + _CALLS
-        if batch:
+        if self.batch and costs:
             return costs
         costs["iterative"] = _ITERATIONS * self.product
         if self.diagonal and n * active <= LARGEST:
@@ -79,7 +81,7 @@ class Systems:
         else:
             matrix = r.prox_jvp(z, 1 / tau, self._rows) @ self._rows.swapaxes(1, 2)
             matrix /= tau
-        return Factors.of(matrix, 1.0).solve(b)
+        return factored(matrix, 1.0).solve(b)
 
     def gram(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
         r, tau, P = self.r, self.sub.tau, self.parameters
@@ -88,18 +90,18 @@ class Systems:
             self._gram = R.swapaxes(1, 2) @ R
         u = self.backward(b.reshape(self.sub.outputs.shape))
         if not self.diagonal:
-            M = np.broadcast_to(np.eye(P, dtype=u.dtype), self._gram.shape)
+            M = np.broadcast_to(np.eye(P, dtype=u.dtype, like=u), self._gram.shape)
             matrix = self._gram @ r.prox_jvp(z, 1 / tau, M)
             np.einsum("ann->an", matrix)[...] += tau
             v = r.prox_jvp(z, 1 / tau, np.linalg.solve(matrix, u[:, :, None])[:, :, 0])
         else:  # with D = M^1/2, M (tau I + R'R M)^-1 = D (tau I + D R'R D)^-1 D
             D, v = np.sqrt(self.slopes(z)), np.zeros_like(u)
-            free = slice(None) if batched(self.n, P) else np.flatnonzero(D[0])
+            free = slice(None) if self.batch else np.flatnonzero(D[0])
             D = D[:, free]
             matrix = (self._gram if isinstance(free, slice) else self._gram[:, free[:, None], free]) * D[:, None]
             matrix *= D[:, :, None]
-            v[:, free] = D * Factors.of(matrix, tau).solve(D * u[:, free])
-        return np.asarray(b - self.forward(v).reshape(b.shape))
+            v[:, free] = D * factored(matrix, tau).solve(D * u[:, free])
+        return cast(np.ndarray, b - self.forward(v).reshape(b.shape))
 
     def columns(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
         tau = self.sub.tau
@@ -107,17 +109,17 @@ class Systems:
         rows = rooted_rows(self.root, jacobian(self.sub.operator, columns))[0]
         rows *= np.sqrt(self.slopes(z)[:, columns] / tau)
         if len(columns) < self.n:  # (I + Q Q')^-1 = I - Q (I + Q' Q)^-1 Q'
-            return np.asarray(b - Factors.of(_blas.squares(rows.T[None]), 1.0).solve(b @ rows) @ rows.T)
-        return Factors.of(_blas.squares(rows[None]), 1.0).solve(b)
+            return np.asarray(b - factored(_blas.squares(rows.T[None]), 1.0).solve(b @ rows) @ rows.T)
+        return factored(_blas.squares(rows[None]), 1.0).solve(b)
 
     def iterative(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
         r, tau = self.r, self.sub.tau
 
         def apply(flat: np.ndarray) -> np.ndarray:
             moved = r.prox_jvp(z, 1 / tau, self.backward(flat.reshape(self.sub.outputs.shape)))
-            return np.asarray(flat + self.forward(moved).reshape(flat.shape) / tau)
+            return flat + self.forward(moved).reshape(flat.shape) / tau
 
-        return conjugate_gradients(apply, lambda v: v, b, np.full(len(b), 1e-3), 10 * _ITERATIONS)[0]
+        return conjugate_gradients(apply, lambda v: v, b, np.full(len(b), 1e-3, like=b), 10 * _ITERATIONS)[0]
 
 
 _SUFFICIENT = 1e-4
@@ -158,9 +160,9 @@ def solve_proximal(
         return operator.vjp(times_root(root, theta))
 
     theta, back = np.zeros_like(sub.outputs), np.zeros_like(x)  # back = R' theta
-    iterations = np.zeros(len(x), int)
-    running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
-    answer, good = np.full_like(x, np.nan), np.zeros(len(x), bool)
+    iterations = np.zeros(len(x), int, like=x)
+    running, drowned = np.ones(len(x), bool, like=x), np.zeros(len(x), int, like=x)
+    answer, good = np.full_like(x, np.nan), np.zeros(len(x), bool, like=x)
     systems = Systems(sub, root, forward, backward)
     at_x, start = r.value(x), sub.residual(x, gradient)
     for _ in range(most):
@@ -209,7 +211,7 @@ def _line_search(
         square = np.square(theta + length[:, None, None] * change).sum(axis=(1, 2)) / 2
         return square, -np.vecdot(gradient + moved, d), -sub.tau / 2 * np.vecdot(d, d), -sub.regularizer.value(p)
 
-    start = terms(np.zeros(len(x), x.dtype))
+    start = terms(np.zeros(len(x), x.dtype, like=x))
     value, slack = _sum(*start), _rounding(x, gradient, *start)
     length = running.astype(x.dtype)
     searching = running.copy()
@@ -217,16 +219,16 @@ def _line_search(
         searching &= ~(_sum(*terms(length)) <= value + _SUFFICIENT * length * promised + slack)
         if not searching.any():
             break
-        length[searching] /= 2
+        length = np.where(searching, length / 2, length)
     return length, ~(-promised > slack) | searching
 
 
 def _sum(*terms: np.ndarray | float) -> np.ndarray:
     """Return the sum (agents,) of terms, in their order."""
-    return np.asarray(sum(terms))
+    return cast(np.ndarray, sum(terms))
 
 
 def _rounding(x: np.ndarray, gradient: np.ndarray, *terms: np.ndarray | float) -> np.ndarray:
     """Return the rounding of a sum of terms (agents,) at x, itself rounded: to first order where r holds it, as on a sphere."""
     moved = np.linalg.norm(gradient, axis=1) * np.linalg.norm(x, axis=1)
-    return np.asarray(10 * np.finfo(x.dtype).eps * (_sum(*map(np.abs, terms)) + moved))
+    return cast(np.ndarray, 10 * np.finfo(x.dtype).eps * (_sum(*map(np.abs, terms)) + moved))

@@ -100,14 +100,14 @@ class Subproblem(NamedTuple):
         if self.regularizer.quadratic:
             return cast(np.ndarray, norms(gradient)[None] / k)
         scales = [np.full_like(self.bound, k)[:, None], self.bound[:, None]]
-        return np.array([norms(x - self.regularizer.prox(x - gradient / s, 1 / s)) for s in scales])
+        return np.array([norms(x - self.regularizer.prox(x - gradient / s, 1 / s)) for s in scales], like=x)
 
     def rounding(self, x: np.ndarray) -> np.ndarray:
         """Return below which a :meth:`residual` at x is nothing but rounding, of the points and of the gradient over s."""
         eps, linear = 10 * np.finfo(x.dtype).eps, norms(self.linear)
         size = norms(self.w) + norms(x - self.w)
         softest = size + linear / self.strong_convexity
-        sizes = softest[None] if self.regularizer.quadratic else np.array([softest, size + linear / self.bound])
+        sizes = softest[None] if self.regularizer.quadratic else np.array([softest, size + linear / self.bound], like=x)
         return cast(np.ndarray, eps * sizes)
 
     def solved(

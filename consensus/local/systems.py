@@ -173,6 +173,9 @@ class Factors:
         return solution.astype(right.dtype, copy=False)
 
 
+factored = singledispatch(Factors.of)  # on a device those of all agents are made at once
+
+
 def _factor(matrix: np.ndarray, rounding: float, definite: bool) -> np.ndarray | None:
     """Factor M; if rounding makes it indefinite, with its diagonal raised by the rounding; None if that fails, too."""
     second = None if definite else matrix.copy()

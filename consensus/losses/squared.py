@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -34,11 +34,11 @@ class SquaredLoss(Loss):
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
-        return np.asarray(summed(np.square(outputs - targets)) / 2)
+        return cast(np.ndarray, summed(np.square(outputs - targets)) / 2)
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
-        return np.asarray(outputs - targets)
+        return cast(np.ndarray, outputs - targets)
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
         return outputs - targets

@@ -234,7 +234,7 @@ class Regularizer(RegularizerDefaults, ABC):
         ndarray of bool (agents, P)
             False on coordinates whose row and column of M are zero; by default all are True.
         """
-        return np.ones(v.shape, bool)
+        return np.ones(v.shape, bool, like=v)
 
     def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
         """Return regularizers r_c of slices of the coordinates, for which ``r(w) = sum_c r_c(w[slice_c])``.

@@ -188,12 +188,12 @@ class L2Ball(Indicator):
         norms = _norms(v)
         longer = np.maximum(norms, self.radius)
         units = spread(np.where(norms > self.radius, v / longer, 0), d)
-        return np.asarray(spread(self.radius / longer, d) * (d - units * (units * d).sum(axis=-1, keepdims=True)))
+        return cast(np.ndarray, spread(self.radius / longer, d) * (d - units * (units * d).sum(axis=-1, keepdims=True)))
 
     def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         # All, except the only nonzero coordinate of a point outside, which is fixed.
         nonzero = v != 0
-        return np.asarray((_norms(v) <= self.radius) | (nonzero.sum(axis=-1, keepdims=True) - nonzero > 0))
+        return cast(np.ndarray, (_norms(v) <= self.radius) | (nonzero.sum(axis=-1, keepdims=True) - nonzero > 0))
 
     def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
         import cvxpy as cp

@@ -155,7 +155,7 @@ class GroupL1(Regularizer):
         return result
 
     def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        active = np.ones(v.shape, bool)
+        active = np.ones(v.shape, bool, like=v)
         active[..., self._order] = self._each(self._shrinkage(self._grouped(v), step)[0] != 1)
         return active
 

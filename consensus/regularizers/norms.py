@@ -67,10 +67,10 @@ class Separable(Regularizer):
         """
 
     def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
-        return np.asarray(spread(self.prox_slope(v, step), d) * d)
+        return cast(np.ndarray, spread(self.prox_slope(v, step), d) * d)
 
     def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        return np.asarray(self.prox_slope(v, step) != 0)
+        return cast(np.ndarray, self.prox_slope(v, step) != 0)
 
     def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
         check_slices(slices)
@@ -109,7 +109,7 @@ class L1(Separable):
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         # Without weight, prox is the identity also at zero.
-        return np.asarray((np.abs(v) > like(self.weight * step, v)) | (self.weight == 0), v.dtype)
+        return cast(np.ndarray, (np.abs(v) > like(self.weight * step, v)) | (self.weight == 0)).astype(v.dtype)
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp
@@ -246,7 +246,7 @@ class L2(Separable):
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         weight = self._weight if self.squares is None else self.squares
-        return np.asarray(np.ones_like(v) / like(1 + weight * step, v))
+        return cast(np.ndarray, np.ones_like(v) / like(1 + weight * step, v))
 
     def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
         if self.squares is None:
@@ -311,7 +311,7 @@ class ElasticNet(Separable):
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
-        return np.asarray(L1(self.l1).prox_slope(v, step) / like(1 + self.l2 * step, v))
+        return cast(np.ndarray, L1(self.l1).prox_slope(v, step) / like(1 + self.l2 * step, v))
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp
@@ -392,7 +392,7 @@ class WeightedElasticNet(Separable):
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         kept = (np.abs(v) > like(self._l1 * step, v)) | (self._l1 == 0)
-        return np.asarray(kept / like(1 + self._l2 * step, v))
+        return cast(np.ndarray, kept / like(1 + self._l2 * step, v))
 
     def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
         check_slices(slices)

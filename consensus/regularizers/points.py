@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -78,6 +79,8 @@ def soft_threshold(v: np.ndarray, width: float | np.ndarray) -> np.ndarray:
 
 def like(number: ArrayLike, v: np.ndarray) -> np.ndarray:
     """Return ``number``, a scalar or an array, in the dtype of the points ``v``, so that float32 points stay float32."""
+    if hasattr(number, "on_device"):
+        return cast(np.ndarray, number).astype(v.dtype)
     return np.asarray(number, v.dtype if v.dtype.kind == "f" else None)
 
 

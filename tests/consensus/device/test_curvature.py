@@ -9,12 +9,14 @@ import pytest
 
 import consensus
 import topologies
-from consensus import L1, L2, CrossEntropy, Huber, LogisticLoss
+from consensus import L1, L2, Box, CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.communication import flatten
 from consensus.compression import Runs
 from consensus.errors import UnfinishedWarning
-from consensus.local import Exact, exact
+from consensus.local import Exact, exact, semismooth
+from consensus.local.exact import low_rank
 from consensus.losses import PoissonLoss
+from consensus.regularizers import Regularizer
 from consensus.solvers import DADMM, NEXT, SONATA, AdaptiveNEXT, NetworkGIANT, NewtonTracking
 from consensus.surrogates import Blocks, PartialLinearization
 
@@ -38,6 +40,8 @@ from tests.consensus.device.test_device import (  # noqa: E402
     moved,
     problem,
 )
+from tests.helpers.every_regularizer import ALL as REGULARIZERS  # noqa: E402
+from tests.helpers.every_regularizer import P  # noqa: E402
 
 COLUMNS = RNG.standard_normal((AGENTS, 4))
 BENT = consensus.Problem.from_functions(
@@ -176,16 +180,93 @@ def test_local_problems_that_are_the_hosts(p, surrogate):
         consensus.solve(p, RING, NEXT(surrogate, 0.2), rounds=1, engine=Device())
 
 
-def test_adaptive_steps_read_a_few_numbers_a_round(reads):
+@pytest.mark.parametrize("r", [L2(0.1), L1(0.1)], ids=str)
+def test_adaptive_steps_read_a_few_numbers_a_round(r, reads, monkeypatch):
+    iterations, dual = [], exact.solve_proximal
+
+    def counted(*given):
+        found = dual(*given)
+        iterations.append(found[1].tensor.max().item())
+        return found
+
+    monkeypatch.setattr(exact, "solve_proximal", counted)
     counts = []
     for rounds in (40, 80):
-        reads.clear()
-        consensus.solve(problem(), RING, AdaptiveNEXT(), rounds=rounds, record_every=1000, engine=Device())
-        counts.append((len(reads), sum(reads)))
-    (calls, numbers), (more_calls, more_numbers) = counts
+        for found in (reads, iterations):
+            found.clear()
+        consensus.solve(problem(regularizer=r), RING, AdaptiveNEXT(), rounds=rounds, record_every=1000, engine=Device())
+        counts.append(np.array([len(reads), sum(reads), len(iterations), sum(iterations)]))
+    calls, numbers, solves, inner = counts[1] - counts[0]
     looks = 2  # at whether the iterates are lost
-    assert more_calls - calls - looks <= 40 * 3 + 40 / 8 * 2  # of single numbers; and two minima in eight rounds
-    assert more_numbers - numbers - looks <= 40 * 3 + 40 / 8 * 2 * AGENTS
+    proximal = 2 * solves + 3 * inner  # who is left, and is running; of an iteration, its factors and its step, too
+    others = 40 * (3 + (not r.quadratic))  # of single numbers; and two minima in eight rounds
+    assert calls - looks <= others + 40 / 8 * 2 + proximal
+    assert numbers - looks <= others + 40 / 8 * 2 * AGENTS + proximal + (AGENTS - 1) * solves
+    assert (solves > 0) == (not r.quadratic)
+
+
+class Scaled(Regularizer):
+    """The sum of c |w| by its prox alone."""
+
+    def value(self, w):
+        return 0.1 * np.abs(w).sum(axis=-1)
+
+    def prox(self, v, step):
+        return v - np.clip(v, -0.1 * step, 0.1 * step)
+
+
+PROXIMAL = {name: r for name, r in REGULARIZERS.items() if not r.quadratic and r.squares is None} | {"prox alone": Scaled()}
+
+
+def with_prox(name, loss=None):
+    rng = np.random.default_rng(0)
+    shards = consensus.partition(rng.standard_normal((60, P - 1)), rng.standard_normal(60), agents=AGENTS, seed=0)
+    return consensus.Problem(consensus.Linear(P - 1), loss or Huber(0.5), shards, PROXIMAL[name])
+
+
+@pytest.mark.parametrize("loss", [SquaredLoss(), Huber(0.5)], ids=["squares", "huber"])
+@pytest.mark.parametrize("name", PROXIMAL)
+def test_adaptive_steps_with_a_prox_are_those_of_one_process(name, loss):
+    """With the same exact zeros. Later rounds decide by numbers that one process, started one digit off, also has otherwise."""
+    here, there = both(with_prox(name, loss), AdaptiveNEXT(), record_every=1)
+    assert_same(here, there, tolerance=1e-11)
+    assert np.array_equal(there.w == 0, here.w == 0)
+
+
+@pytest.mark.parametrize("network", [LOSSY, DIRECTED], ids=["lossy", "directed"])
+@pytest.mark.parametrize("r", [L1(0.02), Box(-0.5, 0.7), consensus.GroupL1.of_inputs(0.05, consensus.MLP([4, 5, 3]))], ids=str)
+def test_adaptive_steps_with_a_prox_on_networks(r, network):
+    assert_same(*both(problem(regularizer=r), AdaptiveNEXT(), network, record_every=1), tolerance=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("count", [3, 20, 40])
+@pytest.mark.parametrize("name", PROXIMAL)
+def test_local_problems_of_low_rank_are_solved_together(name, count, dtype):
+    """Each with a tau of its own; systems of the order of the columns, and of the parameters."""
+    rng = np.random.default_rng(count)
+    V, w, gradient = rng.standard_normal((AGENTS, P, count)), rng.standard_normal((AGENTS, P)), rng.standard_normal((AGENTS, P))
+    given = [x.astype(dtype) for x in (V, 10.0 ** rng.uniform(0, 2, AGENTS), w, 3 * gradient)]
+    here, there = low_rank(*given, PROXIMAL[name]), low_rank(*map(moved, given), PROXIMAL[name]).host()
+    assert there.dtype == dtype
+    # By their prox alone problems end at a residual of 1e-10; others, of Newton's method, at rounding.
+    tolerance = 1e-8 if name == "prox alone" else 1e-12
+    np.testing.assert_allclose(there, here, rtol=0, atol=max(tolerance, np.finfo(dtype).eps) * abs(here).max())
+
+
+@pytest.mark.parametrize("name", ["L1", "Box", "GroupL1", "L2Ball"])
+@pytest.mark.parametrize("count", [3, 40])
+def test_local_problems_that_are_left_take_their_turn(name, count, monkeypatch):
+    """By the envelope, if Newton's method on the dual leaves them."""
+    turns, dual, own = [], exact.solve_proximal, exact.solve_by_envelope
+    monkeypatch.setattr(exact, "solve_proximal", lambda *given: (*dual(*given)[:2], given[4] < 0))  # no agent's
+    monkeypatch.setattr(exact, "solve_by_envelope", lambda *given: turns.append(type(given[2])) or own(*given))
+    rng = np.random.default_rng(count)
+    V = 10.0 ** rng.uniform(-1, 2, (AGENTS, P, 1)) * rng.standard_normal((AGENTS, P, count))
+    given = V, 10.0 ** rng.uniform(0, 2, AGENTS), rng.standard_normal((AGENTS, P)), 100 * rng.standard_normal((AGENTS, P))
+    here, there = low_rank(*given, REGULARIZERS[name]), low_rank(*map(moved, given), REGULARIZERS[name]).host()
+    assert turns == [np.ndarray] * AGENTS + [DeviceRows] * AGENTS
+    np.testing.assert_allclose(there, here, rtol=0, atol=1e-11 * abs(here).max())
 
 
 def test_adaptive_runs_go_on_on_another_engine(tmp_path):
@@ -246,6 +327,14 @@ def test_arrays_of_the_host_and_of_the_device_never_meet(name, network, solver, 
     assert mixing.exchanges >= 9
 
 
-def test_how_a_surrogate_of_the_hosts_is_named():
-    with pytest.raises(TypeError, match=r"^AdaptiveNEXT does not run on a device \(Newton's method .* with L1\(weight=0.1\)"):
-        consensus.solve(problem(regularizer=L1(0.1)), RING, AdaptiveNEXT(), rounds=1, engine=Device())
+@pytest.mark.parametrize("name", PROXIMAL)
+def test_local_problems_with_a_prox_stay_there(name, monkeypatch):
+    for most in ("_ITERATIONS", "_FIRST_ORDER"):
+        monkeypatch.setattr(exact, most, 2)  # as nothing is ever done
+    monkeypatch.setattr(semismooth, "_HALVINGS", 2)
+    for read, made_up in (("__bool__", True), ("__int__", 1), ("__float__", 1.0)):
+        monkeypatch.setattr(DeviceRows, read, lambda rows, made_up=made_up: made_up)
+    monkeypatch.setattr(DeviceRows, "host", lambda rows: np.ones(rows.shape, rows.dtype))
+    given = (torch.ones(shape, device="meta") for shape in ((AGENTS, P, 5), (AGENTS,), (AGENTS, P), (AGENTS, P)))
+    d = low_rank(*map(DeviceRows, given), PROXIMAL[name])
+    assert (d.tensor.device.type, d.shape, d.dtype) == ("meta", (AGENTS, P), np.float32)

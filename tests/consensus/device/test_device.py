@@ -62,7 +62,7 @@ REFUSED = {
 }  # fmt: skip
 SYSTEMS = {
     "NEXT partial", "SONATA", "gossip of NEXT", "compressed NEXT", "compressed SONATA", "compressed, dense",
-    "shared body, NEXT", "DADMM", "adaptive", "SONATA, averaged batches",
+    "shared body, NEXT", "DADMM", "SONATA, averaged batches",
 }  # fmt: skip
 
 
@@ -211,6 +211,12 @@ def test_regularizers(name):
     rows, steps = 2 * rng.standard_normal((AGENTS, P)), rng.uniform(0.1, 0.9, (AGENTS, 1))
     forms = [lambda w: r.value(w), lambda w: r.prox(w, 0.5), lambda w: r.prox(w, steps)]
     forms += [lambda w: r.gradient(w)] if r.smooth else []
+    forms += [lambda w: r.prox(w, moved(steps) if type(w) is DeviceRows else steps)]
+    forms += [
+        lambda w: r.active(w, 0.5),
+        lambda w: r.prox_jvp(w, 0.5, w),
+        lambda w: r.prox_jvp(w, 0.5, np.stack([w, w], axis=1)),
+    ]
     forms += [lambda w: r.value(r.prox(w, 0.5))] + ([] if r.is_convex else [r.smooth_value, r.smooth_gradient])
     for form in forms:
         np.testing.assert_allclose(form(moved(rows)).host(), form(rows), rtol=1e-13, atol=1e-14)
@@ -571,31 +577,20 @@ def test_surrogates_of_gradients_alone_run_there(solver):
 
 
 @pytest.mark.parametrize(
-    ("p", "chosen", "rounds"),
+    ("p", "network", "rounds"),
     [
-        (problem(), AdaptiveNEXT, 8),
-        (problem(consensus.Linear(4, 3)), AdaptiveNEXT, 32),
-        (problem(consensus.Linear(4, 3), regularizer=L1(0.1)), NIDS, 60),
+        (problem(), RING, 8),
+        (problem(consensus.Linear(4, 3)), RING, 32),
+        (problem(consensus.Linear(4, 3), regularizer=L1(0.1)), RING, 8),
+        (problem(consensus.Linear(4, 3), regularizer=L1(0.1)), topologies.Matchings(AGENTS), 8),
+        (problem(regularizer=L1(0.1)), RING, 8),
     ],
-    ids=["not convex", "convex", "not smooth"],
+    ids=["not convex", "convex", "not smooth", "changing", "neither convex nor smooth"],
 )
-def test_without_a_solver_one_is_chosen_that_runs_there(p, chosen, rounds):
-    there = consensus.solve(p, RING, rounds=rounds, record_every=4, engine=Device())
-    assert type(there.solver.solver) is chosen
-    here = consensus.solve(p, RING, there.solver, rounds=rounds, record_every=4)
+def test_without_a_solver_one_is_chosen_as_in_one_process(p, network, rounds):
+    here, there = (
+        consensus.solve(p, network, rounds=rounds, record_every=4, engine=engine) for engine in ("stacked", Device())
+    )
+    assert type(there.solver.solver) is type(here.solver.solver) is AdaptiveNEXT
     assert_same(here, there, tolerance=1e-11)
     assert there.history["objective"][-1] < there.history["objective"][0]
-
-
-@pytest.mark.parametrize(
-    ("p", "network"),
-    [
-        (problem(consensus.Linear(4, 3), regularizer=L1(0.1)), topologies.Matchings(AGENTS)),
-        (problem(regularizer=L1(0.1)), RING),
-    ],
-    ids=["changing", "neither convex nor smooth"],
-)
-def test_without_a_solver_that_fits_one_is_asked_for(p, network):
-    with pytest.raises(TypeError, match=r"no solver without settings runs on a device here .* engine='stacked'; docs/gpu.md"):
-        consensus.solve(p, network, rounds=1, engine=Device())
-    assert consensus.solve(p, network, rounds=1).rounds == 1  # as it says
