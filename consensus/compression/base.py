@@ -101,10 +101,10 @@ class Compressor(ABC):
         return self
 
 
-def compressor_of(value: object, name: str = "compressor") -> Compressor:
+def compressor_of(value: object) -> Compressor:
     """Return ``value`` if it is a compressor; raise ``TypeError`` otherwise."""
     attributes = ("pack", "omega", "unbiased", "check", "prepared")
-    compressor: Compressor = _checks.offers(name, value, attributes, "one, such as TopK(0.1)")
+    compressor: Compressor = _checks.offers("compressor", value, attributes, "one, such as TopK(0.1)")
     return compressor
 
 

@@ -117,9 +117,7 @@ class _Rates:
         self.known.append(float(self.scheduler.get_last_lr()[0]))
 
 
-@functools.lru_cache(maxsize=64)
-def _rates(rule: TorchSchedule) -> _Rates:
-    return _Rates(rule)
+_rates = functools.lru_cache(maxsize=64)(_Rates)
 
 
 def _made(rule: TorchSchedule) -> tuple[Optimizer, LRScheduler]:

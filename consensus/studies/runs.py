@@ -155,7 +155,7 @@ class _Known:
         return hash(self.name)
 
 
-def do(case: Callable[..., Any], identity: str, job: Job, rounds: int, path: Path) -> list[str]:
+def do(case: Callable[..., Any], identity: str, rounds: int, folder: Path, job: Job) -> list[str]:
     """Do a run, and write its file; return the texts of its warnings.
 
     A run that diverges or fails is kept with the reason and its history. Problems are kept for the next run, which is often
@@ -165,7 +165,7 @@ def do(case: Callable[..., Any], identity: str, job: Job, rounds: int, path: Pat
         warnings.simplefilter("always")
         made = _kept(_Known(case, job.over, job.seed, digest(identity, dict(job.over), job.seed)))
         options = options_of(made, job.seed, rounds)
-        saved = path.with_suffix(".ckpt")
+        path, saved = (folder / f"{job.name}.{suffix}" for suffix in ("npz", "ckpt"))
         if "every" in made.options:
             options["checkpoint"] = consensus.Checkpoint(saved, every=made.options["every"])
             options["resume"] = saved if saved.exists() else None
@@ -200,7 +200,7 @@ def runner(
     The processes belong to this runner and end with it. Those that joblib keeps for its next caller would not do: a process
     that is forked later inherits the record of them, but not the thread that serves them, and waits forever.
     """
-    work = functools.partial(_do, case, identity, rounds, folder)
+    work = functools.partial(do, case, identity, rounds, folder)
     if workers > 1 and multiprocessing.current_process().daemon:
         warnings.warn("workers = 1 here: this process is a daemon, which may not start others", stacklevel=6)
         workers = 1
@@ -223,10 +223,6 @@ def runner(
         whole = True
     finally:
         pool.shutdown(kill_workers=not whole)
-
-
-def _do(case: Callable[..., Any], identity: str, rounds: int, folder: Path, job: Job) -> list[str]:
-    return do(case, identity, job, rounds, folder / f"{job.name}.npz")
 
 
 def _unordered(pool: ProcessPoolExecutor, most: int, jobs: Sequence[Job]) -> Iterator[Done]:

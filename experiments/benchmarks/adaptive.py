@@ -1,7 +1,5 @@
 """AdaptiveNEXT where its rounds are slowest: a network of 51,000 parameters to a test accuracy, a round of 10,000 agents."""
 
-import argparse
-
 import numpy as np
 
 import consensus
@@ -11,7 +9,7 @@ from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import AdaptiveNEXT, GradientTracking
 from experiments.benchmarks.core import shards
 from experiments.benchmarks.stochastic import CASES, FULL, NETWORK, images, ours, problem_of, quickest, start
-from experiments.shared.timing import timed
+from experiments.shared.timing import options, timed
 
 LEVEL, BARS = CASES["sorted"][0], {"seconds": 1.0, "MB": 100.0, "epochs": 10, "a round": 40.0}
 
@@ -68,9 +66,7 @@ def many_agents(repeats, agents=10_000):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3)
-    repeats = parser.parse_args().repeats
+    repeats = options(__doc__, repeats=(3, "of which medians are printed")).repeats
     many_agents(5 * repeats)
     for dtype in (np.float64, np.float32):
         large_model(dtype, repeats)

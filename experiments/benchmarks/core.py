@@ -3,7 +3,6 @@
 The round is also timed for a million agents, with the memory that they take.
 """
 
-import argparse
 import itertools
 import time
 from importlib.util import find_spec
@@ -14,7 +13,7 @@ from scipy.special import expit
 import consensus
 import topologies
 from consensus.solvers import GradientTracking
-from experiments.shared.timing import again_without_avx512, dgemm_rate, peak_bytes, side_by_side
+from experiments.shared.timing import again_without_avx512, dgemm_rate, options, peak_bytes, side_by_side
 
 MLPS = (([64, 100, 10], 20, 500), ([784, 64, 10], 10, 1000), ([64, 100, 1], 20, 500))  # widths, agents, samples of each
 STEP, RIDGE, FEATURES = 0.01, 1e-3, 20
@@ -176,9 +175,7 @@ def gradients():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=21, help="runs of either, small networks")
-    against_plain_numpy(parser.parse_args().repeats)
+    against_plain_numpy(options(__doc__, repeats=(21, "runs of either, small networks")).repeats)
     many_agents()
     gradients()
     again_without_avx512("experiments.benchmarks.core")

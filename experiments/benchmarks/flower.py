@@ -5,7 +5,6 @@ of Ray, and looks for replies at an interval, 0.1 s by default. Ours computes al
 this measures what a round of messages costs there, not how fast either trains.
 """
 
-import argparse
 import logging
 import time
 from importlib import metadata
@@ -17,7 +16,7 @@ from scipy.special import expit
 from consensus import centralized, solvers
 from experiments.benchmarks.peers import LOCAL, RIDGE, enough, network_of, problem_of
 from experiments.shared.environment import shown
-from experiments.shared.timing import timed
+from experiments.shared.timing import options, timed
 
 INSTALL = """Flower is missing. From the project's folder, with Python 3.11 or newer:
     pip install -e . "flwr[simulation]"
@@ -77,9 +76,7 @@ def theirs(problem, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=40, help="of either; the first of Flower's starts Ray's processes")
-    given = parser.parse_args()
+    given = options(__doc__, rounds=(40, "of either; the first of Flower's starts Ray's processes"))
     if not find_spec("flwr") or not find_spec("ray"):
         raise SystemExit(INSTALL)
     problem = problem_of("breast_cancer")

@@ -1,6 +1,5 @@
 """A round of every exact method against the plain NumPy statement of its update: to reach, at most 1.3 times its time."""
 
-import argparse
 import functools
 import itertools
 import time
@@ -11,6 +10,7 @@ import consensus
 import topologies
 from consensus import solvers
 from experiments.benchmarks.core import ours, shards
+from experiments.shared.timing import options
 from tests.reference import multipliers, statements
 from tests.reference.exact_methods import METHODS
 from tests.reference.least_squares import RIDGE, Costs
@@ -61,10 +61,8 @@ def compare(shape, repeats, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=9, help="runs of either")
-    parser.add_argument("--seconds", type=float, default=0.05, help="about what a run of the plain statement takes")
-    given = parser.parse_args()
+    about = "about what a run of the plain statement takes"
+    given = options(__doc__, repeats=(9, "runs of either"), seconds=(0.05, about))
     for shape in (SMALL, LARGE):
         compare(shape, given.repeats, given.seconds)
 

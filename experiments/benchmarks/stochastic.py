@@ -4,7 +4,6 @@ Each ratio is printed beside the bar that it is to keep below. All steps are the
 inside, by the rounds to the level.
 """
 
-import argparse
 import sys
 import time
 from importlib.util import find_spec
@@ -19,7 +18,7 @@ from consensus._arrays.parallel import for_chunks, one_blas_thread
 from consensus.solvers import DGD, GradientTracking
 from experiments.shared import tuning
 from experiments.shared.cases import graph
-from experiments.shared.timing import timed
+from experiments.shared.timing import options, timed
 from experiments.shared.tuning import Axis, Family
 
 AGENTS, BATCH, WIDTHS, DECAY = 10, 32, [784, 64, 10], 1e-4
@@ -190,13 +189,10 @@ def an_epoch(dtype, repeats):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=100, help="at most")
-    options = parser.parse_args()
+    given = options(__doc__, repeats=(3, "of which medians are printed"), epochs=(100, "at most"))
     for dtype in (np.float64, np.float32):
-        an_epoch(dtype, 4 * options.repeats)
-        to_a_test_accuracy(dtype, options.repeats, options.epochs)
+        an_epoch(dtype, 4 * given.repeats)
+        to_a_test_accuracy(dtype, given.repeats, given.epochs)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Times of calls: of one, medians, by turns; the machine's own rates, a check of memory, the other kind of processor."""
+"""Common parts of benchmarks: options, times of calls, the machine's own rates, a check of memory, the other processor."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -15,6 +16,14 @@ ANYWHERE = {  # with these environment variables Open MPI starts as root, too, a
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",
 }
+
+
+def options(about, **numbers):
+    """The ``numbers`` that the user gives; each has a default and a word of what it is."""
+    parser = argparse.ArgumentParser(description=about)
+    for name, (usual, what) in numbers.items():
+        parser.add_argument(f"--{name}", type=type(usual), default=usual, help=what)
+    return parser.parse_args()
 
 
 def timed(function, *arguments, **options):
