@@ -112,3 +112,15 @@ def test_the_map_shows_every_addition():
     plt.close(shown["figure"])
     names = {name for names, _ in shown["ADDITIONS"] for name in names.split()}
     assert names == {*ADDITIONS} - {"centralised"}  # an alias
+
+
+def test_the_repository_holds_what_it_should_at_its_root():
+    """And no files that somebody's trial left there."""
+    root = Path(__file__).parents[1]
+    if not (root / ".git").exists() or not shutil.which("git"):
+        pytest.skip("this is no clone")
+    tracked = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split("\n")
+    folders = {line.partition("/")[0] for line in tracked if "/" in line}
+    assert folders == {".ci", ".github", "consensus", "docs", "experiments", "paper", "tests", "topologies"}
+    files = {Path(line).suffix for line in tracked if "/" not in line}
+    assert files <= {"", ".cff", ".md", ".py", ".toml", ".txt", ".yaml"}
