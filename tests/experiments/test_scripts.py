@@ -29,7 +29,7 @@ def outcome(objective, exchanges=None, diverged=False):
 
 def test_all_of_them_are_found():
     names = "blocks centralised convergence failures network robust scale shards solvers sparsity"
-    names += " direct_feedback language layer_parallel stragglers tangent tangent_propagation tensor_parallel"
+    names += " direct_feedback layer_parallel stragglers tangent tangent_propagation tensor_parallel"
     assert {f"experiments.{name}" for name in names.split()} <= set(SHARED)
 
 

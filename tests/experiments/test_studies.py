@@ -12,7 +12,18 @@ import consensus
 import topologies
 from consensus.solvers import DGD, AdaptiveNEXT, AggregativeGT
 from consensus.studies import Grid
-from experiments import compression, graphs, heterogeneity, merging, moving_target, personal, robots, stochastic, tolerance
+from experiments import (
+    compression,
+    graphs,
+    heterogeneity,
+    language,
+    merging,
+    moving_target,
+    personal,
+    robots,
+    stochastic,
+    tolerance,
+)
 
 
 def test_its_shards_are_alike_or_of_few_classes():
@@ -234,3 +245,24 @@ def test_batches_have_a_row_for_every_method_by_every_measure_and_four_figures(t
     assert printed.count(": median [quartiles] of 1 seed") == 3 * len(stochastic.KINDS)
     for across in stochastic.ACROSS:
         assert (tmp_path / "stochastic" / f"{across}.png").stat().st_size > 10_000
+
+
+# A language model: what the first settings of each grid do, on three networks.
+
+
+@pytest.mark.slow
+def test_a_tiny_language_model_has_a_row_for_every_method(tmp_path, monkeypatch, capsys):
+    jax = pytest.importorskip("jax")
+    grids = language.solvers
+    monkeypatch.setattr(
+        language, "solvers", lambda *given: {name: grid.solver(grid.points()[0]) for name, grid in grids(*given).items()}
+    )
+    language.main(["--quick", "--output", str(tmp_path)])
+    ends = capsys.readouterr().out.rpartition("objective")[2].splitlines()
+    rows = {row.split("|")[1].strip(): row.split("|") for row in ends if row.count("|") > 5}
+    assert {"D-PSGD", "AdamW by gossip", "NoLoCo", "DiLoCo with a server"} <= rows.keys()
+    sent = {name: int(row[5].replace(",", "")) for name, row in rows.items() if name and name[0] in "ADN"}
+    once = 4 * 4 * sum(part.size for part in jax.tree.leaves(language.start(0, 16, 1)))  # of four agents, in single precision
+    # Four times to two neighbours; twice to one; twice to a server and back.
+    assert sent == {"D-PSGD": 8 * once, "AdamW by gossip": 8 * once, "NoLoCo": 2 * once, "DiLoCo with a server": 4 * once}
+    assert (tmp_path / "language" / "figure.png").stat().st_size > 10_000
