@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from consensus.device.rows import DeviceRows
 from consensus.frameworks.torch_calls import loaded
+from consensus.local.systems import LARGEST
 from consensus.models.linearization import LinearizationDefaults, parts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+_TOGETHER = 64  # rows or columns of Jacobians that are made together
+
+
+def fits(problem: Any) -> bool:  # noqa: ANN401  # a DeviceProblem
+    """Return whether local solves take J itself, where r is no sum of squares, as all agents' are not too large."""
+    n = problem.shards.features.shape[1] * problem.model.outputs
+    return not problem.regularizer.quadratic and problem.agents * n * problem.parameters <= LARGEST
+
+
 class DeviceModel:
     """The model of a :class:`consensus.device.problem.DeviceProblem`, for points and samples of its device."""
 
-    jacobian = gram = design = None  # of the host's model; here all is by products
+    jacobian = gram = design = None  # of the host's model; here all is made of products
 
     def __init__(self, problem: Any) -> None:  # noqa: ANN401  # a DeviceProblem
         self._there, self._model = problem, problem._problem.model
@@ -76,6 +87,25 @@ class DeviceLinearization(LinearizationDefaults):
             found.append(torch.stack([one.reshape(*outputs.shape[:2], -1) for one in moved], dim=1))
         whole = torch.cat(found, dim=2)
         return DeviceRows(whole if v.ndim == 3 else whole[:, 0])
+
+    @property
+    def jacobian(self) -> Any:  # noqa: ANN401  # as Linearization has it
+        """The function that makes J, if all agents' are not too large: see :func:`fits`."""
+        return self._formed if fits(self._problem) else None
+
+    def _formed(self, columns: None = None) -> DeviceRows:
+        """Return J (agents, samples * outputs, P), by its rows or its columns, whichever are fewer."""
+        torch, (agents, parameters) = loaded(), self.shape
+        shape = self._x.shape[1], self._problem.model.outputs
+
+        def identity(order: int) -> Iterator[Tensor]:
+            yield from torch.eye(order, dtype=self._w.dtype, device=self._w.device).split(_TOGETHER)
+
+        if parameters <= math.prod(shape):
+            moved = [self.jvp(DeviceRows(part.expand(agents, -1, -1))).tensor for part in identity(parameters)]
+            return DeviceRows(torch.cat(moved, dim=1).flatten(2).mT.contiguous())
+        each = (DeviceRows(part.unflatten(1, shape).expand(agents, -1, -1, -1)) for part in identity(math.prod(shape)))
+        return DeviceRows(torch.cat([self.vjp(u).tensor for u in each], dim=1))
 
     def _tapes(self, count: int) -> Iterator[tuple[slice, list[Tensor], Tensor]]:
         """Yield some samples at a time, the parameters, and their outputs."""

@@ -12,7 +12,7 @@ from consensus.regularizers import Regularizer
 
 _COLUMNS = 64  # of Gauss-Newton matrices that are made together
 _LARGEST = 1 << 27  # numbers in these of all agents
-NEWTON = "local problems of partial linearization run there with L2 or no regularizer, and not in Blocks"
+NEWTON = "local problems of partial linearization do not run there in Blocks"
 
 
 class Cholesky:
@@ -58,7 +58,7 @@ SYSTEMS: dict[str, type[System]] = {"primal": Cholesky, "dual": Cholesky, "itera
 
 def estimated(problem: Any, regularizer: Regularizer, columns: int, dense: bool) -> dict[str, Estimate]:  # noqa: ANN401
     """Return the ways of local problems on a device, all agents at once: see :func:`consensus.local.systems.estimates`."""
-    if dense or not regularizer.quadratic:
+    if columns < problem.parameters:
         raise TypeError(NEWTON)
-    ways = {"iterative": Estimate(1, 0)}
-    return ways | {"primal": Estimate(0, 0)} if problem.agents * columns**2 <= _LARGEST else ways
+    direct = regularizer.quadratic and problem.agents * columns**2 <= _LARGEST
+    return {"iterative": Estimate(1, 0)} | ({"primal": Estimate(0, 0)} if direct else {})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from consensus.device.linearization import DeviceLinearization, DeviceModel, even_parts, flat
+from consensus.device.linearization import DeviceLinearization, DeviceModel, even_parts, fits, flat
 from consensus.device.losses import DeviceLoss, forms_there
 from consensus.device.newton import SYSTEMS, estimated
 from consensus.device.proximal import Lower, all_proximal
@@ -19,7 +19,7 @@ from consensus.frameworks.torch import Torch
 from consensus.frameworks.torch_calls import loaded
 from consensus.frameworks.torch_device import forms_of
 from consensus.local.exact import each_proximal
-from consensus.local.systems import estimates, factored
+from consensus.local.systems import estimates, factored, forms_jacobian
 from consensus.models import MLP, Linear
 from consensus.models.linearization import fitting
 from consensus.observe.gather import Whole
@@ -291,6 +291,7 @@ class DeviceProblem(OnDevice):
 
 
 estimates.register(DeviceProblem, estimated)
+forms_jacobian.register(DeviceProblem, fits)
 each_proximal.register(DeviceRows, all_proximal)
 factored.register(DeviceRows, cast(Any, Lower.of))
 

@@ -63,7 +63,7 @@ def solved_again(
             found, count, rest = part.minimise(sub, rows, kind, x, tolerance, most)
             x, iterations, left = np.where(tried[:, None], found, x), np.where(tried, count, 0), np.where(tried, rest, left)
     if not part.regularizer.quadratic and has_prox_jvp(part.regularizer):
-        for agent in np.flatnonzero(left > 0):
+        for agent in np.flatnonzero((left > 0).tolist()):
             own, one = rows[agent : agent + 1], slice(agent, agent + 1)
             alone = part.subproblem(own, dtype=np.float64).bounded()
             x[one], count, left[one] = part.minimise(alone, own, kind, x[one], tolerance, most, solve_by_envelope)

@@ -55,19 +55,20 @@ class Systems:
             return {"iterative": _ITERATIONS * self.product}
         costs = {}
         form, moving = PASS * n * P, 2 if self.diagonal else 15  # passes over R that a product with M takes
-        if n * P <= LARGEST and n * n <= LARGEST:
+        most = LARGEST // len(z) if type(z) is not np.ndarray else LARGEST  # a device has all agents' at once
+        if n * P <= most and n * n <= most:
             once = 0 if self._rows is not None else form / _SYSTEMS
             costs["rows"] = once + n * n * P + _CHOLESKY * n**3 + PASS * (moving * n * P + 3 * n * n) + _CALLS
         whole = self.batch or not self.diagonal
         active = P if whole else int(np.count_nonzero(self.sub.regularizer.active(z, 1 / self.sub.tau)))
-        if n * P <= LARGEST and P * P <= LARGEST:
+        if n * P <= most and most >= P * P:
             once = 0 if self._gram is not None else (form + n * P * P) / _SYSTEMS
             factor = _CHOLESKY if self.diagonal else _LU
             costs["gram"] = once + factor * active**3 + 3 * PASS * active**2 + 2 * self.product + _CALLS
         if self.batch and costs:
             return costs
         costs["iterative"] = _ITERATIONS * self.product
-        if self.diagonal and n * active <= LARGEST:
+        if self.diagonal and n * active <= LARGEST and not self.batch:
             few = min(n, active)
             costs["columns"] = n * active * (few + 2 * PASS) + _CHOLESKY * few**3 + _CALLS
         return costs

@@ -91,6 +91,7 @@ def batched(n: int, parameters: int) -> bool:
     return n * parameters <= _SMALL and min(n, parameters) ** 2 <= _SMALL
 
 
+@singledispatch
 def forms_jacobian(problem: Linearizable) -> bool:
     """Return whether local solves take J itself: else every product would begin with a pass through the model."""
     model, samples = problem.model, problem.shards.features.shape[1]

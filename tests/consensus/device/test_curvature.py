@@ -21,7 +21,7 @@ from consensus.solvers import DADMM, NEXT, SONATA, AdaptiveNEXT, NetworkGIANT, N
 from consensus.surrogates import Blocks, PartialLinearization
 
 torch = pytest.importorskip("torch")
-from consensus.device import Device, newton  # noqa: E402
+from consensus.device import Device, linearization, newton  # noqa: E402
 from consensus.device.graphs import mapped  # noqa: E402
 from consensus.device.network import DeviceNetwork, on_device  # noqa: E402
 from consensus.device.problem import DeviceProblem  # noqa: E402
@@ -172,12 +172,11 @@ def test_curvature_that_is_constant_is_factored_once(monkeypatch):
         assert len(calls) == expected
 
 
-@pytest.mark.parametrize(
-    ("p", "surrogate"), [(problem(regularizer=L1(0.1)), PARTIAL), (problem(), Blocks(PARTIAL, 2))], ids=["L1", "blocks"]
-)
-def test_local_problems_that_are_the_hosts(p, surrogate):
-    with pytest.raises(TypeError, match=r"^NEXT does not run on a device \(local problems of partial linearization run there"):
-        consensus.solve(p, RING, NEXT(surrogate, 0.2), rounds=1, engine=Device())
+@pytest.mark.parametrize("r", [L2(0.1), L1(0.1)], ids=str)
+def test_local_problems_in_blocks_are_the_hosts(r):
+    blocks = NEXT(Blocks(PARTIAL, 2), 0.2)
+    with pytest.raises(TypeError, match=r"^NEXT does not run on a device \(local problems of partial linearization do not run"):
+        consensus.solve(problem(regularizer=r), RING, blocks, rounds=1, engine=Device())
 
 
 @pytest.mark.parametrize("r", [L2(0.1), L1(0.1)], ids=str)
@@ -231,6 +230,52 @@ def test_adaptive_steps_with_a_prox_are_those_of_one_process(name, loss):
     here, there = both(with_prox(name, loss), AdaptiveNEXT(), record_every=1)
     assert_same(here, there, tolerance=1e-11)
     assert np.array_equal(there.w == 0, here.w == 0)
+
+
+@pytest.mark.parametrize("solver", [NEXT(PARTIAL, 0.4), DADMM(1.0)], ids=["NEXT", "DADMM"])
+@pytest.mark.parametrize("name", PROXIMAL)
+def test_local_problems_with_a_prox_are_those_of_one_process(name, solver):
+    """With the same exact zeros, by as many iterations, or about as many where r is not convex."""
+    here, there = both(with_prox(name), solver)
+    np.testing.assert_allclose(there.w, here.w, rtol=0, atol=1e-12 * max(1e-2, abs(here.w).max()))
+    assert np.array_equal(there.w == 0, here.w == 0)
+    np.testing.assert_allclose(there.history["iterations"], here.history["iterations"], rtol=0.05)
+
+
+SPARSE = {
+    "network": problem(regularizer=L1(0.02)),
+    "module": problem(Torch(torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)).double()),
+                      regularizer=L1(0.02)),
+    "classes": problem(consensus.MLP([4, 5, 3]), CrossEntropy(), L1(0.01), CLASSES),
+    "logits": problem(consensus.Linear(4, 3), LogisticLoss(), L1(0.01), (NUMBERS > 0).astype(float)),
+    "single precision": problem(regularizer=L1(0.02), dtype=np.float32),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("formed", [True, False], ids=["formed", "products"])
+@pytest.mark.parametrize("solver", [NEXT(PARTIAL, 0.4), SONATA(PARTIAL, 0.4), NEXT(PARTIAL, 0.4, batch=4)], ids=str)
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_local_problems_are_those_of_one_process(name, solver, formed, monkeypatch):
+    """Also by products with the Jacobian alone, which end at a residual, if all agents' would be too large."""
+    if not formed:
+        monkeypatch.setattr(linearization, "LARGEST", 10)
+    here, there = both(SPARSE[name], solver)
+    tolerance = 1e-12 if formed else 1e-7
+    np.testing.assert_allclose(
+        there.w, here.w, rtol=0, atol=max(tolerance, 30 * np.finfo(here.w.dtype).eps) * abs(here.w).max()
+    )
+    assert np.array_equal(there.w == 0, here.w == 0)
+    assert np.array_equal(there.history["solves"], here.history["solves"])
+
+
+def test_local_problems_that_are_hard_take_their_turn():
+    """Ill-conditioned ones: one after the other, by the envelope."""
+    x = RNG.standard_normal((30, 4)) * [1, 1e3, 1e-2, 1]
+    shards = consensus.partition(x, x @ [1.0, 1e-3, 50.0, 0.0] + 0.1 * RNG.standard_normal(30), agents=AGENTS)
+    p = consensus.Problem(consensus.Linear(4), SquaredLoss(), shards, L1(1e-3))
+    solver = NEXT(PartialLinearization(1e-4), 0.4)
+    here, there = both(p, solver)
+    np.testing.assert_allclose(there.w, here.w, rtol=0, atol=1e-8 * abs(here.w).max())
 
 
 @pytest.mark.parametrize("network", [LOSSY, DIRECTED], ids=["lossy", "directed"])

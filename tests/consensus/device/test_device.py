@@ -60,10 +60,6 @@ REFUSED = {
     "NEXT blocks",
     "TreeLBFGS", "TreeLBFGS, float64", "TreeLBFGS, masked", "TreeNewton", "TreeNewton, masked",
 }  # fmt: skip
-SYSTEMS = {
-    "NEXT partial", "SONATA", "gossip of NEXT", "compressed NEXT", "compressed SONATA", "compressed, dense",
-    "shared body, NEXT", "DADMM", "SONATA, averaged batches",
-}  # fmt: skip
 
 
 def problem(model=None, loss=None, regularizer=None, targets=NUMBERS, dtype=float):
@@ -103,7 +99,7 @@ def test_every_solver_has_the_numbers_of_one_process_or_is_refused_by_name(name)
         except (TypeError, ValueError):
             continue  # not a problem for it
         ran += 1
-        if name in REFUSED or (name in SYSTEMS and not p.regularizer.quadratic):
+        if name in REFUSED:
             with pytest.raises(TypeError, match=f"^{type(solver).__name__} does not run on a device .*: take engine='stacked'"):
                 consensus.solve(p, RING, solver, rounds=1, engine=Device())
         else:
