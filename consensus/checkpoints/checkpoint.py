@@ -141,10 +141,13 @@ def fingerprint(
     }
     if schedule is None:
         return settings | digests
-    settings["network"] = known_by(schedule)
+    return settings | digests | {"network": known_by(schedule), "mixing matrices": of_matrices(schedule)}
+
+
+def of_matrices(schedule: ScheduleLike) -> str:
+    """Return a digest of the matrices of the first rounds."""
     matrices = [schedule.weights(key) for key in dict.fromkeys(schedule.key(round) for round in range(_ROUNDS))]
-    matrices += patterns(schedule)
-    return settings | digests | {"mixing matrices": digest(*matrices)}
+    return digest(*matrices, *patterns(schedule))
 
 
 def known_by(thing: object, content: object = None) -> str:
