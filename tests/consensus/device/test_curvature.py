@@ -215,6 +215,7 @@ class Scaled(Regularizer):
 
 
 PROXIMAL = {name: r for name, r in REGULARIZERS.items() if not r.quadratic and r.squares is None} | {"prox alone": Scaled()}
+WITH_PROX = [pytest.param(name, marks=[] if name in ("L1", "GroupL1", "prox alone") else pytest.mark.slow) for name in PROXIMAL]
 
 
 def with_prox(name, loss=None):
@@ -224,7 +225,7 @@ def with_prox(name, loss=None):
 
 
 @pytest.mark.parametrize("loss", [SquaredLoss(), Huber(0.5)], ids=["squares", "huber"])
-@pytest.mark.parametrize("name", PROXIMAL)
+@pytest.mark.parametrize("name", WITH_PROX)
 def test_adaptive_steps_with_a_prox_are_those_of_one_process(name, loss):
     """With the same exact zeros. Later rounds decide by numbers that one process, started one digit off, also has otherwise."""
     here, there = both(with_prox(name, loss), AdaptiveNEXT(), record_every=1)
@@ -233,7 +234,7 @@ def test_adaptive_steps_with_a_prox_are_those_of_one_process(name, loss):
 
 
 @pytest.mark.parametrize("solver", [NEXT(PARTIAL, 0.4), DADMM(1.0)], ids=["NEXT", "DADMM"])
-@pytest.mark.parametrize("name", PROXIMAL)
+@pytest.mark.parametrize("name", WITH_PROX)
 def test_local_problems_with_a_prox_are_those_of_one_process(name, solver):
     """With the same exact zeros, by as many iterations, or about as many where r is not convex."""
     here, there = both(with_prox(name), solver)
@@ -254,7 +255,7 @@ SPARSE = {
 
 @pytest.mark.parametrize("formed", [True, False], ids=["formed", "products"])
 @pytest.mark.parametrize("solver", [NEXT(PARTIAL, 0.4), SONATA(PARTIAL, 0.4), NEXT(PARTIAL, 0.4, batch=4)], ids=str)
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "network" else pytest.mark.slow) for name in SPARSE])
 def test_sparse_local_problems_are_those_of_one_process(name, solver, formed, monkeypatch):
     """Also by products with the Jacobian alone, which end at a residual, if all agents' would be too large."""
     if not formed:
@@ -286,7 +287,7 @@ def test_adaptive_steps_with_a_prox_on_networks(r, network):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("count", [3, 20, 40])
-@pytest.mark.parametrize("name", PROXIMAL)
+@pytest.mark.parametrize("name", WITH_PROX)
 def test_local_problems_of_low_rank_are_solved_together(name, count, dtype):
     """Each with a tau of its own; systems of the order of the columns, and of the parameters."""
     rng = np.random.default_rng(count)
@@ -372,7 +373,7 @@ def test_arrays_of_the_host_and_of_the_device_never_meet(name, network, solver, 
     assert mixing.exchanges >= 9
 
 
-@pytest.mark.parametrize("name", PROXIMAL)
+@pytest.mark.parametrize("name", WITH_PROX)
 def test_local_problems_with_a_prox_stay_there(name, monkeypatch):
     for most in ("_ITERATIONS", "_FIRST_ORDER"):
         monkeypatch.setattr(exact, most, 2)  # as nothing is ever done
