@@ -72,7 +72,7 @@ def test_a_file_does_what_the_same_lines_of_python_do_and_nothing_twice(read, mo
             kept = consensus.load(found.folder / "runs" / here.loc[label, "file"])
             np.testing.assert_array_equal(kept.w, wanted.w)
     with monkeypatch.context() as patch:
-        patch.setattr("consensus.studies.runs.do", None)  # nothing is run
+        patch.setattr("consensus.studies.runs.do", lambda *given: pytest.fail("nothing is to be run"))
         again = study(read("# the same\n\n" + TEXT))
     assert again.table().equals(found.table())
     with pytest.raises(ConfigError, match=r"^study.toml, line 1: folder results/study is that of another study"):
