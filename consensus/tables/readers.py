@@ -202,10 +202,10 @@ def _form(path: Path, reading: Reading) -> _Form:
     lines = [line for line in lines if line.strip()]
     if not lines:
         raise ValueError(f"{path} has no rows")
-    if _is_svmlight(lines):
+    if reading.sep is None and _is_svmlight(lines):
         raise ValueError(
             f"{path} has lines such as {_checks.shown(lines[1].strip())}, a target and features by number, as libsvm writes "
-            "them: such a file is read as a sparse array if its name ends with .svmlight"
+            "them: such a file is read as a sparse array if its name ends with .svmlight; sep=' ' reads cells of text"
         )
     sep = reading.sep or (found.group(1) if found else None) or _separator(lines)
     records = _records(lines, sep)

@@ -243,6 +243,11 @@ def test_rare_characters_between_cells(load, sep):
     assert load("a,b\n1,2\n3,4\n".replace(",", sep), "b").X.tolist() == [[1], [3]]
 
 
+def test_texts_with_colons_between_blanks_are_cells_if_it_is_said(load):
+    text = "1 1:a 2:b\n2 1:a 2:b\n" * 3
+    assert load(text, 0, name="t.txt", sep=" ", categories=[1, 2]).X.shape == (6, 2)
+
+
 def test_times_of_day_are_no_features_of_libsvm(load):
     with pytest.raises(ValueError, match="times of day"):
         load("1 12:30 13:45\n2 12:30 13:45\n", 0, name="t.txt")
