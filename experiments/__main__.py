@@ -11,6 +11,7 @@ Run one with `python -m NAME`; `python -m NAME --help` shows its options.
 """
 
 
+FOLDERS = {("experiments.shared.studies", "Folder"), ("experiments.shared.harness", "Experiment")}  # of figures and tables
 DATA_OPTIONS = ("--dataset", "--target", "--classes", "--folds")
 
 
@@ -39,14 +40,17 @@ def run_all(modules, arguments):
 
 
 def found(folder):
-    """The scripts: module, the first line of the docstring, and whether the harness runs it."""
+    """The scripts: module, the first line of the docstring, and whether it writes a folder of figures and tables."""
     packages = folder.glob("*/__main__.py")  # the script of a folder is run by the folder's name
     for script in sorted([*packages, *(path for path in folder.glob("**/*.py") if not path.name.startswith("_"))]):
         tree = ast.parse(script.read_text())
         if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
             parts = script.relative_to(folder).with_suffix("").parts
             module = ".".join((folder.name, *(part for part in parts if part != "__main__")))
-            shared = any(isinstance(node, ast.ImportFrom) and node.module == "experiments.shared.harness" for node in tree.body)
+            imported = {
+                (node.module, name.name) for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names
+            }
+            shared = not imported.isdisjoint(FOLDERS)
             yield module, (ast.get_docstring(tree) or "").splitlines()[0], shared
 
 

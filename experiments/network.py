@@ -1,76 +1,71 @@
 """The network: from 5 to 50 agents, from sparse to dense graphs, and graphs that change from round to round."""
 
+import functools
 import itertools
-from typing import NamedTuple
 
 import topologies
 from consensus.solvers import NEXT
 from consensus.step_sizes import Diminishing
+from consensus.studies import Study
 from consensus.surrogates import PartialLinearization
-from experiments.shared.cases import graph
+from experiments.shared import cases
 from experiments.shared.curves import draw, own_legend, panels
-from experiments.shared.harness import Experiment
+from experiments.shared.studies import Folder, objective, options, outcomes
 from experiments.shared.tables import OWN, Spread, ends
 from topologies.schedules import is_static
 
-AGENTS = (5, 10, 20, 50)
-NEIGHBOURS = (2, 3, 6, 12)  # of an agent on average, from the ring on
-UP = (1.0, 0.5, 0.2)  # the part of a graph's edges that is there in a round, drawn anew each time
-USUAL = 3  # neighbours, where they are not what changes
-SOLVER = NEXT(PartialLinearization(tau=1.0), Diminishing(0.8, 0.005))
+FAMILIES = {  # what changes, and how it is called
+    "more agents": ("agents", [5, 10, 20, 50], "{} agents"),
+    "denser graphs": ("neighbours", [2, 3, 6, 12], "{} neighbours"),  # of an agent on average, from the ring on
+    "changing graphs": ("up", [1.0, 0.5, 0.2], "{:.0%} of the edges up"),  # in a round, drawn anew each time
+}
+SOLVERS = {"NEXT": NEXT(PartialLinearization(tau=1.0), Diminishing(0.8, 0.005))}
 
 
-class Net(NamedTuple):
-    """A kind of network."""
+def case(seed, data, agents, neighbours=3, up=1.0, rounds=300):
+    whole = cases.case(data, agents, seed)
+    if neighbours == 2:
+        graph = topologies.ring(agents)
+    else:
+        graph = cases.graph(agents, seed, probability=min(1.0, neighbours / max(1, agents - 1)))
+    network = topologies.Static(graph) if up == 1 else topologies.RandomEdges(graph, up, seed=seed)
+    return whole.problem, network, {"test": whole.test, "record_every": max(1, rounds // 300)}
 
-    agents: int
-    neighbours: int = USUAL
-    up: float = 1.0
 
-    def graph(self, seed):
-        if self.neighbours == 2:
-            return topologies.ring(self.agents)
-        return graph(self.agents, seed, probability=min(1.0, self.neighbours / max(1, self.agents - 1)))
-
-    def schedule(self, seed):
-        whole = self.graph(seed)
-        return topologies.Static(whole) if self.up == 1 else topologies.RandomEdges(whole, self.up, seed=seed)
+def study(folder, family, given):
+    name, values, _ = FAMILIES[family]
+    fixed = {"rounds": given.rounds} | ({} if name == "agents" else {"agents": given.agents})
+    usual = {"seeds": given.seeds, "rounds": given.rounds, "solvers": SOLVERS, "measure": objective}
+    return Study(functools.partial(case, **fixed), over={"data": given.dataset, name: values}, folder=folder / name, **usual)
 
 
 def main(arguments=None):
-    quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
-    experiment = Experiment("network", __doc__, arguments, datasets=["kin8nm"], agents=20, repeats=3, quick=quick)
-    agents = experiment.agents
-    families = {
-        "more agents": {f"{count} agents": Net(count) for count in AGENTS},
-        "denser graphs": {f"{count} neighbours": Net(agents, count) for count in NEIGHBOURS},
-        "changing graphs": {f"{up:.0%} of the edges up": Net(agents, up=up) for up in UP},
-    }
-
-    def run(data, *net, seed):
-        return experiment.case(data, net[0], seed), Net(*net).schedule(seed), SOLVER
-
-    curves = [(data, *net) for data in experiment.datasets for family in families.values() for net in family.values()]
-    found = experiment.train(("dataset", *Net._fields), curves, run)
-    experiment.figure(figure(found, families, experiment.datasets, "disagreement"))
-    experiment.figure(figure(found, families, experiment.datasets, "objective"), "objective")
+    quick = {"dataset": ["diabetes"], "seeds": 2, "rounds": 20}
+    given = options(__doc__, arguments, quick, dataset=["kin8nm"], agents=20, seeds=3, rounds=300)
+    folder = Folder(given, "network")
+    found = {}
+    for family, (_, _, text) in FAMILIES.items():
+        runs = outcomes(study(folder.path, family, given).run(workers=given.workers))
+        found |= {(data, family, text.format(value)): done for (data, value, _), done in runs.items()}
+    folder.figure(figure(found, given.dataset, "disagreement"))
+    folder.figure(figure(found, given.dataset, "objective"), "objective")
     columns = {"messages": ("messages", ".0f"), "disagreement": ("disagreement", ".1e"), "objective": ("objective", ".3g")}
     columns = {"spectral gap": (gap, ".2g")} | columns | OWN | {"test error": ("test_error", ".3g")}
-    experiment.table(ends(found, {"data set": "", "agents": "d", "neighbours": "d", "edges up": ".0%"}, columns))
+    folder.table(ends(found, {"data set": "", "what changes": "", "network": ""}, columns))
 
 
-def figure(found, families, datasets, quantity):
-    canvas, axes = panels(len(datasets) * len(families), len(families), size=(2.6, 2.8), share="row")
-    for ax, (data, name) in zip(axes, itertools.product(datasets, families), strict=True):
-        draw(ax, {label: found[data, *net] for label, net in families[name].items()}, quantity, x="round")
+def figure(found, datasets, quantity):
+    canvas, axes = panels(len(datasets) * len(FAMILIES), len(FAMILIES), size=(2.6, 2.8), share="row")
+    for ax, place in zip(axes, itertools.product(datasets, FAMILIES), strict=True):
+        draw(ax, {label: done for (*at, label), done in found.items() if tuple(at) == place}, quantity, x="round")
         own_legend(ax, columns=1)
-        ax.set_title(f"{data}, {name}")
+        ax.set_title(", ".join(place))
     return canvas
 
 
 def gap(outcomes):
     """The spectral gap of a network that does not change."""
-    schedules = [outcome.run.network for outcome in outcomes]
+    schedules = [outcome.made()[1] for outcome in outcomes]
     if not all(map(is_static, schedules)):
         return None
     return Spread.of(topologies.spectral_gap(schedule.weights(0)) for schedule in schedules)

@@ -99,7 +99,7 @@ def numbers(results):
         "sparsity.weights": len(sparsity.WEIGHTS),
         "sparsity.slack": _percent(SLACK),
         "failures.most": _percent(max(failures.LOST)),
-        "network.rounds": next(reading.configs(results / "network"))["rounds"],
+        "network.rounds": reading.options(results / "network")["rounds"],
         "tangent.units": tangent.SHOWN,
         "scale.samples": scale.SAMPLES,
         "scale.degree": scale.DEGREE,

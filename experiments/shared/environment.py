@@ -13,9 +13,9 @@ from consensus._arrays.parallel import cores
 PACKAGES = ("numpy", "scipy", "networkx", "matplotlib", "scikit-learn", "threadpoolctl")
 
 
-def environment(engine):
-    """A dictionary for ``environment.json``; ``engine`` is the one that runs."""
-    return {**_machine(), "engine": repr(engine)}
+def environment(engine=None):
+    """Versions and machine by name, and the ``engine`` that runs, if one is given."""
+    return {**_machine(), **({} if engine is None else {"engine": repr(engine)})}
 
 
 @functools.cache
@@ -50,5 +50,5 @@ def _processor():
 
 def shown():
     """A line for benchmarks: versions and machine."""
-    here = environment(None)
+    here = environment()
     return "consensus {consensus}, Python {python}, NumPy {numpy}, {processor}, {cores} cores".format_map(here)

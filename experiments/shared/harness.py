@@ -187,7 +187,7 @@ def _parser(name, about, usual):
         add("--classes", action="store_true", help="the files' targets are classes, even where they are numbers")
         add("--folds", type=_whole(2), help="cross-validation: so many repeats, each with another fold as its test part")
     add("--agents", type=_whole(1), help=f"agents in the network; {default['agents']}")
-    add("--repeats", type=_whole(1), help=f"repeats, each with a seed of its own; {default['repeats']}")
+    add("--repeats", "--seeds", type=_whole(1), help=f"repeats, each with a seed of its own; {default['repeats']}")
     add("--rounds", type=_whole(1), help=f"rounds of a run; {default['rounds']}")
     add("--seed", type=_whole(0), default=0, help="of the first repeat; default: 0")
     add("--engine", choices=tuple(ENGINES), default="stacked", help="where the agents run; default: stacked")

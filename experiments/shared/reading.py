@@ -22,3 +22,8 @@ def configs(folder):
     if not paths:
         raise FileNotFoundError(2, "no runs", str(folder / "runs"))
     return (json.loads(path.read_text()) for path in paths)
+
+
+def options(folder):
+    """The options with which an experiment was run."""
+    return json.loads((folder / "about.json").read_text())["options"]

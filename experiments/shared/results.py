@@ -31,6 +31,11 @@ class Outcome(NamedTuple):
         """True if the run ended before its time; ``w`` is then empty."""
         return len(self.w) == 0
 
+    @property
+    def problem(self):
+        """What it is on."""
+        return self.run.case.problem
+
 
 @dataclass(frozen=True, eq=False)
 class Run:

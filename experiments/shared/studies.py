@@ -1,25 +1,108 @@
-"""Scripts that are a study: their options, and its tables."""
+"""Scripts that are studies: their options, their folder, and what their runs came to."""
 
 import argparse
+import functools
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+import joblib
+import matplotlib
+
+matplotlib.use("Agg")  # writes files, also where there is no screen
+
+import matplotlib.pyplot as plt
 import numpy as np
 
 import consensus
-from consensus import plotting
+from consensus import datasets, plotting
+from consensus._arrays.parallel import cores
+from consensus.history import History
+from experiments.shared.environment import environment
 
 
-def options(about, arguments=None, quick=None, **numbers):
-    """The folder for the output, and whole ``numbers`` by name: as the user gives them, or as they are here or in ``quick``."""
+def options(about, arguments=None, quick=None, *, dataset=(), **numbers):
+    """The folder for the output, and ``dataset`` and whole ``numbers`` by name: as the user gives them, or as in ``quick``."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--output", type=Path, default=Path("results"), help="folder; what is there is not run again")
+    parser.add_argument("--workers", type=_whole, default=cores(), help="runs at a time; default: one a core")
+    if dataset:
+        known = f"data sets; default: {' '.join(dataset)}"
+        parser.add_argument("--dataset", nargs="+", choices=datasets.NAMES, metavar="NAME", default=list(dataset), help=known)
     for name, usual in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=usual)
+        parser.add_argument(f"--{name}", type=_whole, default=usual, help=f"default: {usual}")
     if quick:
         parser.add_argument("--quick", action="store_true", help="a tiny version, to see that everything works")
         if parser.parse_args(arguments).quick:
-            parser.set_defaults(output=Path("results", "quick"), **quick)
+            parser.set_defaults(output=Path("results", "quick"), workers=1, **quick)
     return parser.parse_args(arguments)
+
+
+def _whole(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 1; got {text!r}")
+    return int(text)
+
+
+class Folder:
+    """The folder ``name`` of a script in the output, which says how and where it was made: its figures, tables and runs."""
+
+    def __init__(self, given, name):
+        self.path = given.output / name
+        self.path.mkdir(parents=True, exist_ok=True)
+        about = {option: str(value) if isinstance(value, Path) else value for option, value in vars(given).items()}
+        (self.path / "about.json").write_text(json.dumps({"options": about, "environment": environment()}, indent=1) + "\n")
+
+    def __truediv__(self, name):
+        return self.path / name
+
+    def kept(self, function):
+        """The function, whose values are kept on disk: what is no study is not run again, either."""
+        return joblib.Memory(self / "kept", verbose=0).cache(function)
+
+    def figure(self, figure, name="figure"):
+        """Write a figure as PDF and PNG."""
+        figure.savefig(self / f"{name}.pdf", metadata={"CreationDate": None})  # the same figure, the same bytes
+        figure.savefig(self / f"{name}.png", dpi=150)
+        plt.close(figure)
+        print(f"figure  {self / name}.png, .pdf")
+
+    def table(self, table, name="table"):
+        """Print a table, and write it as CSV, Markdown and LaTeX."""
+        table.write(self.path, name)
+        print(f"\n{table.markdown()}\ntable   {self / name}.csv, .md, .tex\n")
+
+
+class Outcome(NamedTuple):
+    """A run: its history, the final iterates w (agents, P), why it ended, the solver's setting, and what makes its case."""
+
+    history: History
+    w: np.ndarray
+    reason: str = "done"
+    setting: str = ""
+    made: Callable | None = None
+
+    @property
+    def diverged(self):
+        """True if the run ended before its time; ``w`` is then empty."""
+        return len(self.w) == 0
+
+    @property
+    def problem(self):
+        """What it is on."""
+        return self.made()[0]
+
+
+def outcomes(found):
+    """The outcomes of a study's report by tuples of the case's values and the solver, a list with one for each seed."""
+    kept = {}
+    for key, run in found.runs().query("`for` == 'report'").iterrows():
+        *values, solver = key if isinstance(key, tuple) else (key,)
+        made = functools.partial(found.case, run["seed"], **dict(zip(found.over, values, strict=True)))
+        result = consensus.load(found.folder / "runs" / run["file"])
+        kept.setdefault((*values, solver), []).append(Outcome(result.history, result.w, result.reason, run["setting"], made))
+    return kept
 
 
 def worst_error(result):
@@ -27,9 +110,14 @@ def worst_error(result):
     return float(result.history["test_error_worst"][-1])
 
 
-def shown(study):
+def objective(result):
+    """The objective at the agents' mean after the last round."""
+    return float(result.history["objective"][-1])
+
+
+def shown(study, workers=1):
     """The study, after it was run and its tables printed, that of grids if there are any."""
-    found = study.run()
+    found = study.run(workers=workers)
     for table in filter(len, (found.table(), found.grids())):
         print(table.to_markdown())
     return found
@@ -37,10 +125,7 @@ def shown(study):
 
 def histories(found):
     """The histories of the report's runs by the case and the solver, a list with one for each seed."""
-    kept = {}
-    for key, run in found.runs().query("`for` == 'report'").iterrows():
-        kept.setdefault(key, []).append(consensus.load(found.folder / "runs" / run["file"]).history)
-    return kept
+    return {key if len(key) > 1 else key[0]: [run.history for run in runs] for key, runs in outcomes(found).items()}
 
 
 def quartiles(runs):

@@ -38,7 +38,7 @@ def own_objectives(outcomes, join):
 
     The mean of the copies, whose objective histories have, is a point that no agent holds.
     """
-    ends = [[outcome.run.case.problem.objective(w) for w in outcome.w] for outcome in outcomes]
+    ends = [[outcome.problem.objective(w) for w in outcome.w] for outcome in outcomes]
     return Spread.of(join(values) if values else math.inf for values in ends)
 
 

@@ -16,7 +16,7 @@ SHARED = [module for module, _, shared in listing.found(ROOT / "experiments") if
 @pytest.fixture(scope="session")
 def options():
     """What makes an experiment tiny."""
-    return ["--quick", "--rounds", "3", "--repeats", "1", "--agents", "6"]
+    return ["--quick", "--rounds", "3", "--seeds", "1", "--agents", "6"]
 
 
 @pytest.fixture(scope="session")
