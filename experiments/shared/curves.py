@@ -115,6 +115,17 @@ def ticks(axis, values):
     axis.set_minor_locator(NullLocator())
 
 
+def by_panel(found, quantity, columns, title, x="exchanges"):
+    """A figure with a panel for each beginning of the keys, tuples, which ``title`` has, and a curve for each of their ends."""
+    places = list(dict.fromkeys(key[:-1] for key in found))
+    canvas, axes = panels(len(places), columns, share="row")
+    for ax, place in zip(axes, places, strict=True):
+        draw(ax, {key[-1]: done for key, done in found.items() if key[:-1] == place}, quantity, x)
+        ax.set_title(title.format(*place))
+    legend(canvas, axes[0])
+    return canvas
+
+
 def points(ax, x, y, name, index):
     """Draw the curve number ``index`` through points: x and y are numbers, or spreads of quantities over repeats."""
     (x, x_error), (y, y_error) = _errors(x), _errors(y)

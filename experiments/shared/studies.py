@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,14 +20,16 @@ import consensus
 from consensus import datasets, plotting
 from consensus._arrays.parallel import cores
 from consensus.history import History
+from consensus.studies import Study
 from experiments.shared.environment import environment
 
 
-def options(about, arguments=None, quick=None, *, dataset=(), **numbers):
+def options(about, arguments=None, quick=None, *, dataset=(), workers=None, **numbers):
     """The folder for the output, and ``dataset`` and whole ``numbers`` by name: as the user gives them, or as in ``quick``."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--output", type=Path, default=Path("results"), help="folder; what is there is not run again")
-    parser.add_argument("--workers", type=_whole, default=cores(), help="runs at a time; default: one a core")
+    at_once = f"runs at a time; default: {workers or 'one a core'}"
+    parser.add_argument("--workers", type=_whole, default=workers or cores(), help=at_once)
     if dataset:
         known = f"data sets; default: {' '.join(dataset)}"
         parser.add_argument("--dataset", nargs="+", choices=datasets.NAMES, metavar="NAME", default=list(dataset), help=known)
@@ -103,6 +106,20 @@ def outcomes(found):
         result = consensus.load(found.folder / "runs" / run["file"])
         kept.setdefault((*values, solver), []).append(Outcome(result.history, result.w, result.reason, run["setting"], made))
     return kept
+
+
+def trained(given, folder, case, over, solvers, *, rows=300, **fixed):
+    """The outcomes of ``{times: {name: solver}}``, which run ``times`` the rounds, by the case's values and the solver.
+
+    The case is ``case(seed, **values, every, **fixed)``; histories have a row ``every`` so many rounds, about ``rows`` in all.
+    """
+    found = {}
+    for times, own in solvers.items():
+        rounds = times * given.rounds
+        made = functools.partial(case, every=max(1, rounds // rows), **fixed)
+        usual = {"seeds": given.seeds, "measure": objective, "folder": folder / f"rounds-{rounds}"}
+        found |= outcomes(Study(made, over=over, solvers=own, rounds=rounds, **usual).run(workers=given.workers))
+    return {key: found[key] for key in itertools.product(*over.values(), itertools.chain(*solvers.values()))}
 
 
 def worst_error(result):

@@ -10,7 +10,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import consensus
 from experiments import __main__ as listing
-from experiments import scale, shards, tangent
+from experiments import scale, tangent
 from experiments.shared.cases import case
 from experiments.shared.harness import Experiment
 
@@ -65,16 +65,6 @@ def test_folds_are_scikit_learn_s_and_every_row_is_tested_once(tables):
         found = trial.case("arrays", 5, seed).test
         np.testing.assert_allclose(found[0], (X[test] - X[train].mean(axis=0)) / X[train].std(axis=0), rtol=1e-9)
         np.testing.assert_allclose(found[1], (y[test] - y[train].mean()) / y[train].std(), rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_an_experiment_on_a_table_of_one_s_own_in_folds(tables):
-    folder, _, _ = tables
-    own = ["--dataset", str(folder / "field.csv"), "--target", "yield", "--folds", "2"]
-    shards.main([*own, "--rounds", "4", "--agents", "4", "--output", str(folder / "out")])
-    table = (folder / "out" / "shards" / "table.csv").read_text()
-    assert "field,sorted,DGD" in table
-    assert len(list((folder / "out" / "shards" / "runs").iterdir())) == 2 * 12
 
 
 @pytest.mark.parametrize(("arguments", "line"), [

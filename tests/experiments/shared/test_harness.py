@@ -175,7 +175,7 @@ def test_nothing_moves_without_a_terminal(tmp_path, capsys):
 @pytest.mark.parametrize(("arguments", "line"), [
     (["--dataset", "tulips"], "error: name must be one of 'diabetes'"),
     (["--agents", "0"], "argument --agents: must be a whole number >= 1; got '0'"),
-    (["--repeats", "two"], "argument --repeats: must be a whole number >= 1; got 'two'"),
+    (["--repeats", "two"], "argument --repeats/--seeds: must be a whole number >= 1; got 'two'"),
     (["--seed", "-1"], "argument --seed: "),
     (["--rounds", "1.5"], "argument --rounds: must be a whole number >= 1; got '1.5'"),
     (["--engine", "cloud"], "invalid choice: 'cloud'"),
