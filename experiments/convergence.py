@@ -9,7 +9,8 @@ import numpy as np
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization
-from experiments.shared import centralised, curves, methods
+from experiments.shared import curves, methods
+from experiments.shared import references as centralised
 from experiments.shared.cases import graph
 from experiments.shared.harness import Experiment
 from experiments.shared.levels import Merits

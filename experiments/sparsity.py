@@ -1,5 +1,6 @@
 """Training with l1: the part of the parameters that becomes zero against the error on test data."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -7,11 +8,11 @@ import numpy as np
 import consensus
 from consensus.solvers import NEXT
 from consensus.step_sizes import Diminishing
+from consensus.studies import Study
 from consensus.surrogates import FullLinearization, PartialLinearization
-from experiments.shared import centralised
-from experiments.shared.cases import graph
+from experiments.shared import cases, centralised
 from experiments.shared.curves import legend, panels, points
-from experiments.shared.harness import Experiment
+from experiments.shared.studies import Folder, objective, options, outcomes
 from experiments.shared.tables import END, Spread, ends, last
 
 WEIGHTS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # of the l1 norm
@@ -20,28 +21,33 @@ PARTIAL, FULL, CENTRAL = "NEXT, partial linearization", "NEXT, full linearizatio
 SOLVERS = {
     PARTIAL: NEXT(PartialLinearization(tau=0.3), Diminishing(0.6, 0.01)),
     FULL: NEXT(FullLinearization(tau=1.0), Diminishing(0.2, 0.002)),
-    CENTRAL: centralised.gradient_descent,
 }
 MORE = 10  # rounds of the others for one of NEXT with partial linearization
 
 
+def case(seed, data, weight, agents, rounds):
+    whole = cases.case(data, agents, seed, regularizer=consensus.L1(weight))
+    return whole.problem, cases.graph(agents, seed), {"test": whole.test, "record_every": max(1, rounds // 300)}
+
+
 def main(arguments=None):
-    quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
-    data = ["boston", "kin8nm"]
-    experiment = Experiment("sparsity", __doc__, arguments, datasets=data, repeats=3, rounds=200, quick=quick)
-    agents, rounds = experiment.agents, experiment.rounds
-
-    def run(data, solver, weight, seed):
-        case = experiment.case(data, agents, seed, regularizer=consensus.L1(weight))
-        network = None if solver == CENTRAL else graph(agents, seed)
-        return case, network, SOLVERS[solver], {"rounds": rounds if solver == PARTIAL else MORE * rounds}
-
-    curves = itertools.product(experiment.datasets, SOLVERS, WEIGHTS)
-    found = experiment.train(("dataset", "solver", "weight"), curves, run)
-    experiment.figure(figure(found, experiment.datasets))
+    quick = {"dataset": ["diabetes"], "seeds": 2, "rounds": 20}
+    given = options(__doc__, arguments, quick, dataset=["boston", "kin8nm"], agents=10, seeds=3, rounds=200)
+    folder, over, found = Folder(given, "sparsity"), {"data": given.dataset, "weight": WEIGHTS}, {}
+    for solver, rounds in ((PARTIAL, given.rounds), (FULL, MORE * given.rounds)):
+        made = functools.partial(case, agents=given.agents, rounds=rounds)
+        usual = {"seeds": given.seeds, "rounds": rounds, "measure": objective, "folder": folder / solver}
+        runs = outcomes(Study(made, over=over, solvers={solver: SOLVERS[solver]}, **usual).run(workers=given.workers))
+        found |= {(data, solver, weight): done for (data, weight, solver), done in runs.items()}
+    descent = folder.kept(centralised.gradient_descent)
+    for data, weight, seed in itertools.product(given.dataset, WEIGHTS, range(given.seeds)):
+        made = functools.partial(case, seed, data, weight, given.agents, given.rounds)
+        found.setdefault((data, CENTRAL, weight), []).append(descent(made, MORE * given.rounds, seed))
+    found = {key: found[key] for key in itertools.product(given.dataset, (*SOLVERS, CENTRAL), WEIGHTS)}
+    folder.figure(figure(found, given.dataset))
     columns = {"zeros": (zeros, ".0%"), "objective": ("objective", ".3g"), **END}
     del columns["disagreement"]
-    experiment.table(ends(found, {"data set": "", "solver": "", "l1 weight": "g"}, columns))
+    folder.table(ends(found, {"data set": "", "solver": "", "l1 weight": "g"}, columns))
 
 
 def zeros(outcomes):
@@ -52,7 +58,7 @@ def zeros(outcomes):
 def figure(found, datasets):
     canvas, axes = panels(len(datasets), columns=2, size=(3.4, 2.8))
     for ax, data in zip(axes, datasets, strict=True):
-        for index, solver in enumerate(SOLVERS):
+        for index, solver in enumerate((*SOLVERS, CENTRAL)):
             runs = [found[data, solver, weight] for weight in WEIGHTS]
             points(
                 ax, [zeros(outcomes) for outcomes in runs], [last(outcomes, "test_error") for outcomes in runs], solver, index

@@ -5,14 +5,14 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from consensus.history import History
-from experiments.shared.results import Outcome, Run
+from experiments.shared.studies import Outcome
 
 
-def lbfgs(settings, case, *, rounds, seed):
-    """A run of SciPy's L-BFGS on U, from the start that the agents have; r must be smooth.
+def lbfgs(made, rounds, seed):
+    """The outcome of SciPy's L-BFGS on U, from the start that the agents have; r must be smooth.
 
-    In its history, as in that of :func:`gradient_descent`, an ``exchange`` is a gradient of U: what a server would collect
-    from all agents in one round.
+    ``made()`` returns a problem, a network and options, as a case of a study. In the history, as in that of
+    :func:`gradient_descent`, an ``exchange`` is a gradient of U: what a server would collect from all agents in one round.
     """
 
     def method(problem, start, record):
@@ -29,11 +29,11 @@ def lbfgs(settings, case, *, rounds, seed):
         options = {"maxiter": rounds, "maxfun": 10 * rounds, "gtol": 1e-9, "ftol": 0.0}
         return minimize(count, start, jac=True, method="L-BFGS-B", callback=see, options=options).x
 
-    return _run(settings, case, method, "L-BFGS", rounds, seed)
+    return _recorded(made, seed, method)
 
 
-def gradient_descent(settings, case, *, rounds, seed):
-    """A run of (proximal) gradient descent on U: ``w+ = prox_{t r}(w - t grad G(w))``, t halved until G is below its model.
+def gradient_descent(made, rounds, seed):
+    """The outcome of (proximal) gradient descent: ``w+ = prox_{t r}(w - t grad G(w))``, t halved until G is below its model.
 
     ISTA with backtracking: Beck, Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse problems",
     SIAM J. Imaging Sciences 2(1), 2009, section 3.
@@ -42,20 +42,23 @@ def gradient_descent(settings, case, *, rounds, seed):
     def method(problem, w, record):
         step, every = 10.0, max(1, rounds // 300)
         for iteration in range(1, rounds + 1):
-            gradient, value = problem.total_gradient(w), _value(problem, w)
-            step *= 1.5  # it may grow again
-            while True:
-                new = problem.regularizer.prox((w - step * gradient)[None], step)[0]
-                move = new - w
-                if _value(problem, new) <= value + gradient @ move + move @ move / (2 * step) + 1e-12 * abs(value):
-                    break
-                step /= 2
-            w = new
+            w, step = _descended(problem, w, 1.5 * step)  # it may grow again
             if iteration % every == 0 or iteration == rounds:
                 record(w, iteration)
         return w
 
-    return _run(settings, case, method, "gradient descent", rounds, seed)
+    return _recorded(made, seed, method)
+
+
+def _descended(problem, w, step):
+    """The next iterate of proximal gradient descent, and its step, at most the given one."""
+    gradient, value = problem.total_gradient(w), _value(problem, w)
+    while True:
+        new = problem.regularizer.prox((w - step * gradient)[None], step)[0]
+        move = new - w
+        if _value(problem, new) <= value + gradient @ move + move @ move / (2 * step) + 1e-12 * abs(value):
+            return new, step
+        step /= 2
 
 
 def smooth_cost(problem):
@@ -68,26 +71,20 @@ def lowest(problem, start, method="L-BFGS-B", **options):
     return float(minimize(smooth_cost(problem), start, jac=True, method=method, options=options).fun)
 
 
-def _run(settings, case, method, name, rounds, seed):
-    problem = case.problem
-    start = problem.model.init(np.random.default_rng(seed))
-    config = {"method": name, "iterations": rounds, **case.identity(start)}
+def _recorded(made, seed, method):
+    problem, _, options = made()
+    history, start = History(), problem.model.init(np.random.default_rng(seed))
+    X, y = options["test"]
 
-    def work(engine):
-        history = History()
+    def record(w, gradients):
+        error = problem.loss.error(problem.model.predict(w[None], X[None]), y.reshape(1, -1, 1)).mean()
+        row = {"round": history.rows, "objective": problem.objective(w), "stationarity": problem.stationarity(w)}
+        history.append(row | {"test_error": float(error), "exchanges": gradients})
 
-        def record(w, gradients):
-            outputs = problem.model.predict(w[None], case.test[0][None])
-            error = problem.loss.error(outputs, case.test[1].reshape(1, -1, 1)).mean()
-            row = {"round": history.rows, "objective": problem.objective(w), "stationarity": problem.stationarity(w)}
-            history.append(row | {"test_error": float(error), "exchanges": gradients})
-
-        with threadpool_limits(1, user_api="blas"):  # the same sums on any number of cores
-            record(start, 0)
-            w = method(problem, start, record)
-        return Outcome(history, w[None], "done")
-
-    return Run(settings, config, work, case)
+    with threadpool_limits(1, user_api="blas"):  # the same sums on any number of cores
+        record(start, 0)
+        w = method(problem, start, record)
+    return Outcome(history, w[None])
 
 
 def _value(problem, w):

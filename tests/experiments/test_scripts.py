@@ -167,8 +167,12 @@ def test_the_agents_own_curvature_is_tuned_as_much_as_the_network_s():
 
 def test_the_references_descend_to_a_stationary_point():
     shared = case("diabetes", 3, 0, hidden=2)
-    steepest = centralised.gradient_descent({}, shared, rounds=200, seed=0).work(None)
-    newton = centralised.lbfgs({}, shared, rounds=500, seed=0).work(None)
+
+    def made():
+        return shared.problem, None, {"test": shared.test}
+
+    steepest = centralised.gradient_descent(made, rounds=200, seed=0)
+    newton = centralised.lbfgs(made, rounds=500, seed=0)
     assert (np.diff(steepest.history["objective"]) <= 1e-12).all()
     assert newton.history["stationarity"][-1] < 1e-7
     assert newton.history["objective"][0] == steepest.history["objective"][0]
