@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 import consensus
+from consensus._arrays.parallel import cores
 from consensus.centralized import (
     SCAFFOLD,
     DownpourSGD,
@@ -22,12 +23,11 @@ from consensus.centralized import (
 from consensus.costs import Load, load
 from consensus.federated.base import Federated
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
+from consensus.studies import Study
 from consensus.surrogates import PartialLinearization
-from experiments.shared import clusters, passes
-from experiments.shared.cases import neighbours
+from experiments.shared import cases, clusters, passes
 from experiments.shared.curves import LEGEND, draw, legend, panels
-from experiments.shared.harness import Experiment
-from experiments.shared.results import Outcome, Run
+from experiments.shared.studies import Folder, Outcome, objective, options, outcomes
 from experiments.shared.tables import Spread, Table, last
 
 
@@ -82,61 +82,65 @@ SIZES = (20, 1000, 1_000_000)  # agents of the clusters
 WIDTHS = [256, 1024, 1024, 10]  # of the network whose units are split
 
 
+def case(seed, data, agents, rounds):
+    whole = cases.case(data, agents, seed, hidden=HIDDEN, regularizer=DECAY)
+    return whole.problem, cases.neighbours(agents), {"test": whole.test, "record_every": max(1, rounds // 300)}
+
+
 def main(arguments=None):
-    quick = {"rounds": 20, "repeats": 1}
-    usual = {"datasets": ["digits"], "agents": 10, "rounds": 300, "repeats": 1}
-    experiment = Experiment("centralised", __doc__, arguments, **usual, quick=quick)
-
-    def run(data, name, seed):
-        case = experiment.case(data, experiment.agents, seed, hidden=HIDDEN, regularizer=DECAY)
-        if name in WITHOUT:
-            return case, neighbours(experiment.agents), WITHOUT[name]
-        rounds = max(2, int(WITH[name].times * experiment.rounds))
-        return case, None, functools.partial(with_server, system=WITH[name].system), {"rounds": rounds}
-
-    found = experiment.train(("dataset", "method"), itertools.product(experiment.datasets, METHODS), run)
-    found = {curve: [counted(outcome, curve[1]) for outcome in outcomes] for curve, outcomes in found.items()}
-    widths = [64, 64, 64, 10] if experiment.quick else WIDTHS
-    split = experiment.run({"split": passes.run(widths)}, "passes")["split"].history
-    experiment.figure(figure(found, experiment.datasets, split))
-    experiment.table(table(found, experiment.agents))
-    experiment.table(passes.table(split), "passes")
-    data = experiment.datasets[0]
+    quick = {"rounds": 20}
+    given = options(__doc__, arguments, quick, dataset=["digits"], agents=10, seeds=1, rounds=300, workers=1)  # seconds count
+    folder = Folder(given, "centralised")
+    made = functools.partial(case, agents=given.agents, rounds=given.rounds)
+    usual = {"seeds": given.seeds, "rounds": given.rounds, "solvers": WITHOUT, "measure": objective}
+    study = Study(made, over={"data": given.dataset}, folder=folder / "without", **usual)
+    done, serve = outcomes(study.run(workers=given.workers)), folder.kept(with_server)
+    for data, (name, served) in itertools.product(given.dataset, WITH.items()):
+        rounds = max(2, int(served.times * given.rounds))
+        done[data, name] = [
+            Outcome(*serve(served.system, seed, data, given.agents, rounds), made=functools.partial(made, seed, data))
+            for seed in study.seeds
+        ]
+    curves = itertools.product(given.dataset, METHODS)
+    found = {curve: [counted(outcome, curve[1]) for outcome in done[curve]] for curve in curves}
+    split = folder.kept(passes.seconds)([64, 64, 64, 10] if given.quick else WIDTHS, cores())
+    folder.figure(figure(found, given.dataset, split))
+    folder.table(table(found, given.agents))
+    folder.table(passes.table(split), "passes")
+    data = given.dataset[0]
     there = loads({name: found[data, name][0] for name in METHODS}, target(found, data, 0))
-    problem = found[data, METHODS[0]][0].run.case.problem
+    problem = done[data, METHODS[0]][0].problem
     size = problem.parameters, problem.dtype.itemsize
     maps = {agents: clusters.first([scaled(*pair, agents, *size) for pair in there.items()]) for agents in SIZES}
-    experiment.figure(clusters.figure(maps, list(there)), "clusters")
-    experiment.table(clusters.table(maps, list(there)), "clusters")
+    folder.figure(clusters.figure(maps, list(there)), "clusters")
+    folder.table(clusters.table(maps, list(there)), "clusters")
 
 
-def with_server(settings, case, *, system, rounds, seed):
-    """A run of ``consensus.centralized.solve``; clients with fewer samples than a batch take all of them."""
+def with_server(system, seed, data, agents, rounds):
+    """History, parameters and end of a run; clients with fewer samples than a batch take all of them."""
+    problem, _, given = case(seed, data, agents, rounds)
     if isinstance(system, Federated):
-        system = replace(system, batch=min(system.batch, case.problem.shards.weights.shape[1]))
-    start, every = case.problem.model.init(np.random.default_rng(seed)), max(1, rounds // 100)
-    config = {"system": str(system), "rounds": rounds, "record_every": every, **case.identity(start)}
-
-    def work(engine):
-        result = solve(case.problem, system, rounds=rounds, start=start, record_every=every, test=case.test)
-        return Outcome(result.history, result.w, result.reason)
-
-    return Run(settings, config, work, case)
+        system = replace(system, batch=min(system.batch, problem.shards.weights.shape[1]))
+    start = problem.model.init(np.random.default_rng(seed))
+    result = solve(problem, system, rounds=rounds, start=start, record_every=max(1, rounds // 100), test=given["test"])
+    return result.history, result.w, result.reason
 
 
 def counted(outcome, name):
     """The outcome with the bytes through the busiest machine as a column, and what that machine had to do."""
-    done = load(outcome.history, outcome.run.case.problem, outcome.run.network)
+    problem, network, _ = outcome.made()
+    done = load(outcome.history, problem, None if name in WITH else network)
     if name == "Downpour SGD":  # where a machine takes as many steps however many there are
-        done = done._replace(flops=load(outcome.history, outcome.run.case.problem, machines=WITH[name].compute).flops)
-    return Counted({**dict(outcome.history), BUSIEST: done.bytes}, done, outcome)
+        done = done._replace(flops=load(outcome.history, problem, machines=WITH[name].compute).flops)
+    return Counted({**dict(outcome.history), BUSIEST: done.bytes}, done, outcome.diverged)
 
 
-class Counted:
+class Counted(NamedTuple):
     """An outcome as figures take it; its ``load`` is that of machines with an agent each."""
 
-    def __init__(self, history, load, outcome):
-        self.history, self.load, self.run, self.diverged = history, load, outcome.run, outcome.diverged
+    history: dict
+    load: Load
+    diverged: bool
 
     def first(self, level):
         """The number of the first record with an objective of at most ``level``; None if there is none."""
@@ -183,14 +187,14 @@ def table(found, agents):
     ends = {"objective": ".3g", "test error": ".3g"}
     needed = zip(NEAR, (".3g", ".3g", ".2g"), strict=True)
     rows = Table({"data set": "", "method": "", "compute": "d", "serve": "d", **ends, **dict(needed)})
-    for (data, name), outcomes in found.items():
+    for (data, name), runs in found.items():
         machines = (WITH[name].compute or agents, WITH[name].serve) if name in WITH else (agents, 0)
-        there = [outcome.first(target(found, data, repeat)) for repeat, outcome in enumerate(outcomes)]
+        there = [outcome.first(target(found, data, repeat)) for repeat, outcome in enumerate(runs)]
         spreads = [
-            Spread.of(np.inf if row is None else outcome.history[column][row] / scale for row, outcome in zip(there, outcomes))
+            Spread.of(np.inf if row is None else outcome.history[column][row] / scale for row, outcome in zip(there, runs))
             for column, scale in (("epochs", 1), (BUSIEST, 1e6), ("seconds", 1))
         ]
-        rows.add(data, name, *machines, last(outcomes, "objective"), last(outcomes, "test_error"), *spreads)
+        rows.add(data, name, *machines, last(runs, "objective"), last(runs, "test_error"), *spreads)
     return rows
 
 

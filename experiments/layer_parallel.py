@@ -1,16 +1,18 @@
 """One residual network of 1,024 layers split over workers: residuals, gradient errors, training, seconds by workers."""
 
+from contextlib import nullcontext
+
 import numpy as np
 
 import consensus
+from consensus._arrays.parallel import cores
 from consensus.centralized import FedAvg, LayerParallel, solve
 from consensus.history import History
 from consensus.models import ResNet
 from experiments.shared import layer_passes, reading
 from experiments.shared.curves import LEGEND, panels
-from experiments.shared.harness import Experiment
 from experiments.shared.layer_passes import HERE, NETWORK, Sizes, measured, paying, predicted
-from experiments.shared.results import Outcome, Run
+from experiments.shared.studies import Folder, options
 from experiments.shared.tables import Table, latex_text
 
 OWN_DATA = True
@@ -26,86 +28,71 @@ LOOK = {2: ("black", "o"), 3: ("0.45", "s"), 4: ("0.3", "v"), 5: ("0.7", "^")}  
 
 
 def main(arguments=None):
-    experiment = Experiment("layer_parallel", __doc__, arguments, agents=1, repeats=1, rounds=60, quick={"rounds": 5})
-    quick, seed = experiment.quick, experiment.seeds[0]
-    sizes = Sizes(64, 8, 50, 2) if quick else SIZES
-    levels, layers = (LEVELS[:2], 64) if quick else (LEVELS, SIZES.layers)
-    workers, most = (1, 2) if quick else (WORKERS, ITERATIONS)  # the numbers are the same on any number of workers
-    accuracy = experiment.run({count: accurate(layers, count, seed, most, workers) for count in levels}, "accuracy")
-    network = ResNet(64, **TRAINED | ({"layers": 16} if quick else {}), outputs=10)
-    runs = {name: trained(name, network, experiment.rounds, seed, workers) for name in (EXACT, SIMULTANEOUS)}
-    training = experiment.run(runs, "training")
-    history = experiment.run({"seconds": layer_passes.run(sizes, 2 if quick else 9)}, "seconds")["seconds"].history
-    experiment.figure(figure(accuracy, training, history, sizes))
-    experiment.table(crossover_table(history, sizes))
-    experiment.table(seconds_table(history, sizes), "seconds")
-    experiment.table(accuracy_table(accuracy), "accuracy")
-    experiment.table(training_table(training), "training")
+    given = options(__doc__, arguments, {"rounds": 5}, agents=1, seeds=1, rounds=60)  # for one agent and seed, whatever all get
+    folder = Folder(given, "layer_parallel")
+    sizes = Sizes(64, 8, 50, 2) if given.quick else SIZES
+    levels, layers = (LEVELS[:2], 64) if given.quick else (LEVELS, SIZES.layers)
+    workers, most = (1, 2) if given.quick else (WORKERS, ITERATIONS)  # the numbers are the same on any number of workers
+    gradients, descend = folder.kept(accurate), folder.kept(trained)
+    accuracy = {count: gradients(layers, count, most, workers) for count in levels}
+    network = TRAINED | ({"layers": 16} if given.quick else {})
+    training = {name: descend(name, network, given.rounds, workers) for name in (EXACT, SIMULTANEOUS)}
+    history = folder.kept(layer_passes.seconds)(sizes, 2 if given.quick else 9, cores())
+    folder.figure(figure(accuracy, training, history, sizes))
+    folder.table(crossover_table(history, sizes))
+    folder.table(seconds_table(history, sizes), "seconds")
+    folder.table(accuracy_table(accuracy), "accuracy")
+    folder.table(training_table(training), "training")
 
 
-def accurate(layers, levels, seed, most, workers):
-    """A run that compares gradients after 0, 1, 2, ... iterations with the serial one; states start from the coarsest level."""
-    network = ResNet(20, 16, layers, 5)
-
-    def work(engine):
-        rng, history = np.random.default_rng(seed), History()
-        w = network.init(rng)[None]
-        x, other = rng.standard_normal((2, 1, 100, 20))
-        u = rng.standard_normal((1, 100, 5)) / 100
-        wanted = network.vjp(w, x, u)
-        with LayerParallel(network, workers, levels=levels) as model:
-            for model.iterations in range(1, most + 1):
-                error = np.linalg.norm(model.gradient(w, x, u) - wanted) / np.linalg.norm(wanted)
-                if model.iterations == 1:
-                    history.append({"round": 0, **residuals(model, 0), ERROR: np.nan})
-                history.append({"round": model.iterations, **residuals(model, -1), ERROR: error})
-                model.linearize(w, other)  # after which the states of x are forgotten
-        return Outcome(history, w)
-
-    return Run({"what": "accuracy", "layers": layers, "levels": levels, "seed": seed}, {"iterations": most}, work)
+def accurate(layers, levels, most, workers, seed=0):
+    """The history of gradients after 0, 1, 2, ... iterations beside the serial one; states start from the coarsest level."""
+    network, rng, history = ResNet(20, 16, layers, 5), np.random.default_rng(seed), History()
+    w = network.init(rng)[None]
+    x, other = rng.standard_normal((2, 1, 100, 20))
+    u = rng.standard_normal((1, 100, 5)) / 100
+    wanted = network.vjp(w, x, u)
+    with LayerParallel(network, workers, levels=levels) as model:
+        for model.iterations in range(1, most + 1):
+            error = np.linalg.norm(model.gradient(w, x, u) - wanted) / np.linalg.norm(wanted)
+            if model.iterations == 1:
+                history.append({"round": 0, **residuals(model, 0), ERROR: np.nan})
+            history.append({"round": model.iterations, **residuals(model, -1), ERROR: error})
+            model.linearize(w, other)  # after which the states of x are forgotten
+    return history
 
 
 def residuals(model, place):
     return {FORWARD: model.residuals.forward[place], ADJOINT: model.residuals.adjoint[place]}
 
 
-def trained(name, network, steps, seed, workers):
-    """A run of gradient descent on the digits, by exact gradients or with one V-cycle a step each way."""
-
-    def work(engine):
-        data = consensus.datasets.split(*consensus.datasets.load("digits"), classification=True, seed=seed)
-        shards = consensus.partition(data.X[:DIGITS], data.y[:DIGITS], agents=1)
-        start = network.init(np.random.default_rng(seed))
-
-        def descend(model):
-            problem = consensus.Problem(model, consensus.CrossEntropy(), shards, DECAY)
-            system = FedAvg(RATE, local_steps=1)
-            return solve(problem, system, rounds=steps, start=start, test=(data.X_test, data.y_test), record_every=1)
-
-        if name == EXACT:
-            result = descend(network)
-        else:
-            with LayerParallel(network, workers, iterations=1) as model:
-                result = descend(model)
-        return Outcome(result.history, result.w)
-
-    return Run({"what": "training", "method": name, "seed": seed}, {"network": str(network), "steps": steps}, work)
+def trained(name, sizes, steps, workers, seed=0):
+    """History and parameters of gradient descent on the digits, by exact gradients or with one V-cycle a step each way."""
+    network, data = ResNet(64, **sizes, outputs=10), consensus.datasets.load("digits")
+    data = consensus.datasets.split(*data, classification=True, seed=seed)
+    shards = consensus.partition(data.X[:DIGITS], data.y[:DIGITS], agents=1)
+    start, test = network.init(np.random.default_rng(seed)), (data.X_test, data.y_test)
+    split = name == SIMULTANEOUS
+    with LayerParallel(network, workers, iterations=1) if split else nullcontext(network) as model:
+        problem = consensus.Problem(model, consensus.CrossEntropy(), shards, DECAY)
+        result = solve(problem, FedAvg(RATE, local_steps=1), rounds=steps, start=start, test=test, record_every=1)
+    return result.history, result.w
 
 
 def figure(accuracy, training, history, sizes):
     canvas, (fall, error, train, clock) = panels(4, columns=2, size=(3.5, 2.7))
-    for levels, outcome in accuracy.items():
+    for levels, fallen in accuracy.items():
         colour, marker = LOOK[levels]
-        rounds, look = outcome.history["round"], {"color": colour, "marker": marker, "markersize": 4}
-        fall.semilogy(rounds, outcome.history[FORWARD], label=f"{levels} levels", **look)
-        fall.semilogy(rounds, outcome.history[ADJOINT], linestyle="--", **look)
-        error.semilogy(rounds[1:], outcome.history[ERROR][1:], label=f"{levels} levels", **look)
+        rounds, look = fallen["round"], {"color": colour, "marker": marker, "markersize": 4}
+        fall.semilogy(rounds, fallen[FORWARD], label=f"{levels} levels", **look)
+        fall.semilogy(rounds, fallen[ADJOINT], linestyle="--", **look)
+        error.semilogy(rounds[1:], fallen[ERROR][1:], label=f"{levels} levels", **look)
     fall.plot([], [], color="black", label="forward")
     fall.plot([], [], color="black", linestyle="--", label="adjoint")
     fall.set(xlabel="V-cycles", ylabel="residual", title="states and cotangents")
     error.set(xlabel="V-cycles each way", ylabel="relative error", title="gradient")
     for name, colour, style, width in ((EXACT, "0.65", "-", 3), (SIMULTANEOUS, "black", "--", 1)):
-        run = training[name].history
+        run, _ = training[name]
         train.plot(run["round"], run["objective"], label=name, color=colour, linestyle=style, linewidth=width)
     train.set(xlabel="step", ylabel="objective", title="training on digits")
     times, busy = measured(history)
@@ -120,7 +107,7 @@ def figure(accuracy, training, history, sizes):
     clock.set(xlabel="workers", ylabel="seconds of a gradient", title="measured and predicted")
     clock.set_xticks(list(curve)[::2], list(curve)[::2])
     clock.minorticks_off()
-    cycles = [int(count) for count in next(iter(accuracy.values())).history["round"]]
+    cycles = [int(count) for count in next(iter(accuracy.values()))["round"]]
     fall.set_xticks(cycles)
     error.set_xticks(cycles[1:])
     for ax in (fall, error, train, clock):
@@ -152,8 +139,8 @@ def crossover_table(history, sizes):
 
 def accuracy_table(accuracy):
     rows = Table({"levels": "d", "V-cycles": "d", FORWARD: ".2e", ADJOINT: ".2e", ERROR: ".2e"})
-    for levels, outcome in accuracy.items():
-        columns = (outcome.history[name] for name in ("round", FORWARD, ADJOINT, ERROR))
+    for levels, history in accuracy.items():
+        columns = (history[name] for name in ("round", FORWARD, ADJOINT, ERROR))
         for count, *values in zip(*columns, strict=True):
             rows.add(levels, int(count), *map(float, values))
     return rows
@@ -162,10 +149,9 @@ def accuracy_table(accuracy):
 def training_table(training):
     """Return a table of the ends of training, and of the parameters' distances from those of exact training."""
     rows = Table({"gradients": "", "objective": ".6g", "test error": ".3g", "distance of the parameters": ".2e"})
-    exact = training[EXACT].w
-    for name, outcome in training.items():
-        end = outcome.history
-        away = np.linalg.norm(outcome.w - exact) / np.linalg.norm(exact)
+    _, exact = training[EXACT]
+    for name, (end, w) in training.items():
+        away = np.linalg.norm(w - exact) / np.linalg.norm(exact)
         rows.add(name, float(end["objective"][-1]), float(end["test_error"][-1]), float(away))
     return rows
 

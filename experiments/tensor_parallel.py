@@ -10,9 +10,8 @@ from consensus.costs import Cluster, Load
 from consensus.models import MLP
 from experiments.shared import layer_passes, reading
 from experiments.shared.curves import LEGEND, panels
-from experiments.shared.harness import Experiment
 from experiments.shared.layer_passes import CPU, HERE, SENT, SERIAL, given, gradients, machines, paying
-from experiments.shared.results import Outcome, Run
+from experiments.shared.studies import Folder, options
 from experiments.shared.tables import Table
 
 POWERS = {"1d": 1, "2d": 2, "3d": 3}
@@ -50,15 +49,14 @@ LOOK = {"1d": ("0.6", "s", "-"), "2d": ("0.3", "o", "--"), "3d": ("black", "^", 
 
 
 def main(arguments=None):
-    experiment = Experiment("tensor_parallel", __doc__, arguments, agents=1, repeats=1, rounds=9, quick={"rounds": 2})
-    sizes, places = (Sizes(64, 128, 100), [("1d", 2)]) if experiment.quick else (SIZES, PLACES)
-    timing = timed(sizes, places, experiment.rounds)
-    history = experiment.run({"seconds": timing}, "seconds")["seconds"].history
-    most = 64 if experiment.quick else 512
-    experiment.figure(figure(history, sizes, places, most))
-    experiment.table(crossover_table(history, sizes, most))
-    experiment.table(gains_table(), "gains")
-    experiment.table(measured_table(history, sizes, places), "measured")
+    given = options(__doc__, arguments, {"rounds": 2}, agents=1, seeds=1, rounds=9)  # for one agent and seed, whatever all get
+    folder = Folder(given, "tensor_parallel")
+    sizes, places, most = (Sizes(64, 128, 100), [("1d", 2)], 64) if given.quick else (SIZES, PLACES, 512)
+    history = folder.kept(timed)(sizes, places, given.rounds)
+    folder.figure(figure(history, sizes, places, most))
+    folder.table(crossover_table(history, sizes, most))
+    folder.table(gains_table(), "gains")
+    folder.table(measured_table(history, sizes, places), "measured")
 
 
 def on(split, workers):
@@ -67,15 +65,10 @@ def on(split, workers):
 
 
 def timed(sizes, places, repeats):
-    """A run that times gradients, serial and in ``places``, pairs of a split and workers, and messages, in turns."""
-
-    def work(engine):
-        network = MLP(sizes.widths)
-        w, x, u = given(network, sizes.samples)
-        split = {on(*place): sizes.split(*place) for place in places}
-        return Outcome(gradients({SERIAL: network} | split, w, x, u, sizes.samples * sizes.width * 8, repeats), w)
-
-    return Run({"what": "seconds", **sizes._asdict()}, {"repeats": repeats, "places": [list(place) for place in places]}, work)
+    """The history of gradients, serial and in ``places``, pairs of a split and workers, and messages, in turns."""
+    network = MLP(sizes.widths)
+    models = {SERIAL: network} | {on(*place): sizes.split(*place) for place in places}
+    return gradients(models, *given(network, sizes.samples), sizes.samples * sizes.width * 8, repeats)
 
 
 def seconds(history, name):

@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from scipy.ndimage import distance_transform_edt
 
-from consensus.costs import Cluster
+from consensus.costs import Cluster, Load
 from experiments.shared.curves import fitted_legend, panels
 from experiments.shared.tables import Table
 
@@ -17,13 +17,10 @@ LETTER = 1.4  # cells of a map that a letter is wide
 
 def first(loads):
     """Return the index of the fastest of ``loads``, each of one entry: integers (bandwidths, latencies)."""
-    seconds = [
-        [
-            [Cluster(latency, bandwidth, SPEED, SPREAD, ADDS).seconds(load)[0] for latency in LATENCIES]
-            for bandwidth in BANDWIDTHS
-        ]
-        for load in loads
-    ]
+    seconds = []
+    for exchanges, size, *work in loads:
+        computing = Cluster(0.0, np.inf, SPEED, SPREAD, ADDS).seconds(Load(exchanges, size, *work))[0]
+        seconds.append(LATENCIES * exchanges[0] + (size[0] / BANDWIDTHS)[:, None] + computing)
     return np.argmin(seconds, axis=0)
 
 

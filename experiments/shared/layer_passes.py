@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._arrays.parallel import cores, one_blas_thread
+from consensus._arrays.parallel import one_blas_thread
 from consensus.centralized import LayerParallel
 from consensus.costs import Cluster
 from consensus.history import History
 from consensus.models import ResNet
 from consensus.workers.groups import process_group
 from experiments.shared import reading
-from experiments.shared.results import Outcome, Run
 from experiments.shared.timing import timed
 
 SERIAL, ON = "seconds of a gradient, serial", "seconds of a gradient, workers: "  # columns of the history
@@ -43,17 +42,11 @@ class Sizes(NamedTuple):
         return LayerParallel(self.network(), workers, **{"levels": 2, "iterations": self.iterations} | settings)
 
 
-def run(sizes, repeats):
-    """A run that times gradients, serial and on 1, 2, 4, ... workers of this machine, and messages, in turns."""
-    counts = [2**k for k in range(cores().bit_length())]
-
-    def work(engine):
-        network = sizes.network()
-        models = {SERIAL: network} | {f"{ON}{count}": sizes.split(count) for count in counts}
-        w, x, u = given(network, sizes.samples)
-        return Outcome(gradients(models, w, x, u, sizes.samples * sizes.width * 8, repeats), w)
-
-    return Run({"what": "seconds", **sizes._asdict()}, {"repeats": repeats, "workers": counts}, work)
+def seconds(sizes, repeats, cores):
+    """The history of gradients, serial and on 1, 2, 4, ... workers of this machine, and messages, in turns."""
+    network = sizes.network()
+    models = {SERIAL: network} | {f"{ON}{2**k}": sizes.split(2**k) for k in range(cores.bit_length())}
+    return gradients(models, *given(network, sizes.samples), sizes.samples * sizes.width * 8, repeats)
 
 
 def given(network, samples):

@@ -10,8 +10,7 @@ from consensus.centralized import solve
 from consensus.costs import Cluster, Load, load
 from experiments import centralised, paper
 from experiments.shared import clusters
-from experiments.shared.cases import Case
-from experiments.shared.results import Run, training
+from experiments.shared.studies import Outcome
 
 MACHINE_AN_AGENT = [name for name, served in centralised.WITH.items() if served.compute is None]
 
@@ -24,10 +23,11 @@ def problem():
 
 
 @pytest.mark.parametrize("name", MACHINE_AN_AGENT)
-def test_what_grows_with_the_agents_is_what_was_sent_with_as_many(problem, name, forked):
-    case = Case(problem, (np.zeros((2, 3)), np.zeros((2, 1))))
-    outcome = centralised.with_server({}, case, system=centralised.WITH[name].system, rounds=3, seed=0).work(None)
-    done = centralised.counted(outcome._replace(run=Run({}, {}, None, case)), name)
+def test_what_grows_with_the_agents_is_what_was_sent_with_as_many(problem, name, forked, monkeypatch):
+    made = problem, centralised.cases.neighbours(6), {"test": (np.zeros((2, 3)), np.zeros((2, 1)))}
+    monkeypatch.setattr(centralised, "case", lambda *_: made)
+    outcome = Outcome(*centralised.with_server(centralised.WITH[name].system, 0, "", 6, 3), made=lambda: made)
+    done = centralised.counted(outcome, name)
     until = done.until(done.history["objective"][-1])
     same = centralised.scaled(name, until, 6, problem.parameters, 8)
     np.testing.assert_array_equal(same.bytes, until.bytes)
@@ -38,11 +38,10 @@ def test_what_grows_with_the_agents_is_what_was_sent_with_as_many(problem, name,
 
 
 def test_all_that_get_to_the_level_are_on_the_maps_and_without_a_server_their_load_stays(problem):
-    case, net = Case(problem, (np.zeros((2, 3)), np.zeros((2, 1)))), centralised.neighbours(6)
-    outcomes = {}
+    made, outcomes = (problem, centralised.cases.neighbours(6), {}), {}
     for name, solver in centralised.WITHOUT.items():
-        run = training({}, case, net, solver, rounds=5, seed=0)
-        outcomes[name] = centralised.counted(run.work("stacked")._replace(run=run), name)
+        run = consensus.solve(*made[:2], solver, rounds=5)
+        outcomes[name] = centralised.counted(Outcome(run.history, run.w, made=lambda: made), name)
     level = min(outcome.history["objective"].min() for outcome in outcomes.values())
     (first,) = centralised.loads(outcomes, level)
     assert outcomes[first].history["objective"].min() == level
