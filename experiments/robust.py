@@ -1,7 +1,8 @@
 """The cost of none to six Byzantine agents among twenty to the honest ones, by aggregation rule and distribution of data."""
 
+import itertools
 import sys
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -9,16 +10,19 @@ import consensus
 import topologies
 from consensus.robust import ALIE, IPM, NNA, NNM, Attack, Bucketing, ClippedGossip, CSPlus, Dissensus, SignFlip, flip_labels
 from consensus.solvers import DGD, DSGDm
-from experiments.shared.cases import DECAY, Case
+from consensus.studies import Study
+from experiments.shared import cases
 from experiments.shared.centralised import lowest
 from experiments.shared.curves import legend, panels, plain, points
-from experiments.shared.harness import Experiment
+from experiments.shared.studies import Folder, objective, options, outcomes
 from experiments.shared.tables import Spread, Table
 
 SHARED_OUT = {"iid": "like data", "sorted": "sorted by target"}
 BYZANTINE = (0, 1, 3, 6)
 TOLERATED = 0.15  # of the agents: three of twenty
-ATTACKS = {"sign flip": SignFlip(), "ALIE": ALIE(), "IPM": IPM(), "dissensus": Dissensus(), "label flip": None}
+SENT = {"sign flip": SignFlip(), "ALIE": ALIE(), "IPM": IPM(), "dissensus": Dissensus()}
+FLIP = "label flip"
+ATTACKS = (*SENT, FLIP)
 RULES = {"CS+": CSPlus, "NNA": NNA, "ClippedGossip": ClippedGossip}
 MIXING = {
     "plain": None,
@@ -33,67 +37,70 @@ MOMENTA = {"no momentum": 0.0, "momentum 0.9": 0.9}  # of descent by one sample
 
 
 def main(arguments=None):
-    quick = {"dataset": ["diabetes"], "repeats": 1, "rounds": 20}
-    usual = {"datasets": ["diabetes", "breast_cancer"], "agents": 20, "rounds": 200, "repeats": 3}
-    experiment = Experiment("robust", __doc__, arguments, **usual, quick=quick)
-    agents, places = experiment.agents, [(data, scheme) for data in experiment.datasets for scheme in SHARED_OUT]
+    quick = {"dataset": ["diabetes"], "seeds": 1, "rounds": 20}
+    given = options(__doc__, arguments, quick, dataset=["diabetes", "breast_cancer"], agents=20, seeds=3, rounds=200)
+    agents, places = given.agents, [(data, shards) for data in given.dataset for shards in SHARED_OUT]
     if agents < 4:
         sys.exit(f"error: one Byzantine agent among {agents} agents is too many; --agents 4 is the least")
-    most = max(1, int(TOLERATED * agents))
-    counts = [count for count in BYZANTINE[:: 2 if experiment.quick else 1] if count <= agents - 2]
-    cases = {
-        (*place, seed): linear(experiment.case(place[0], agents, seed, scheme=place[1]))
-        for place in places
-        for seed in experiment.seeds
-    }
-    names = "dataset", "shards", "mixing", "attack", "byzantine"
+    folder, most = Folder(given, "robust"), tolerated(agents)
+    counts = [count for count in BYZANTINE[:: 2 if given.quick else 1] if count <= agents - 2]
 
-    def run(data, scheme, mixing, attack, count, seed, solver=SOLVER, rounds=experiment.rounds):
-        case, network, byzantine = cases[data, scheme, seed], net(agents, seed), drawn(agents, count, seed)
-        robust = MIXING[mixing]
-        if robust:
-            solver = robust(solver, byzantine_weight=most / (1 + degree(agents)))
-        if attack == "label flip":
-            case = case._replace(problem=flipped(case.problem, byzantine))
-        elif count:
-            solver = Attack(solver, byzantine, ATTACKS[attack])
-        return case, network, solver, {"rounds": rounds, "records": 10}
-
-    kinds = [("none", 0), *((attack, count) for attack in ATTACKS for count in counts if count)]
-    curves = [(*place, mixing, *kind) for place in places for mixing in MIXING for kind in kinds]
-    found = experiment.train(names, curves, run)
-    costs = {curve: excess(outcomes, cases, curve, experiment.seeds) for curve, outcomes in found.items()}
-    costs |= {
-        (*place, mixing, attack, 0): costs[*place, mixing, "none", 0]
-        for place in places
-        for mixing in MIXING
-        for attack in ATTACKS
-    }
+    costs = run(folder / "runs", given, places, MIXING, list(itertools.product(ATTACKS, counts)), SOLVER, given.rounds)
     for place in places:
-        experiment.figure(figure(costs, place, counts, most), "figure" if place == places[0] else f"{place[0]}-{place[1]}")
-    experiment.table(table(costs, places, counts))
+        folder.figure(figure(costs, place, counts, most), "figure" if place == places[0] else f"{place[0]}-{place[1]}")
+    folder.table(table(costs, places, counts))
 
-    place, attacks = places[0], [("none", 0), *((attack, most) for attack, function in ATTACKS.items() if function)]
-    curves = [(*place, mixing, *kind) for mixing in ("plain", *RULES) for kind in attacks]
-    noisy = {name: DSGDm(0.05, batch=1, momentum=momentum) for name, momentum in MOMENTA.items()}
+    kinds, rules = [("none", 0), *((attack, most) for attack in SENT)], ("plain", *RULES)
     by_momentum = {
-        name: experiment.train(names, curves, partial(run, solver=solver, rounds=2 * experiment.rounds), f"runs with {name}")
-        for name, solver in noisy.items()
+        name: run(folder / "momentum", given, places[:1], rules, kinds, DSGDm(0.05, batch=1, momentum=value), 2 * given.rounds)
+        for name, value in MOMENTA.items()
     }
-    experiment.table(momentum_table(by_momentum, cases, experiment.seeds, place, attacks), "momentum")
+    folder.table(momentum_table(by_momentum, places[0], kinds), "momentum")
 
 
-def linear(case):
-    """The case with a model that is linear, so that there is one optimum."""
-    problem = case.problem
-    model = consensus.Linear(problem.shards.features.shape[-1], problem.model.outputs)
-    return Case(consensus.Problem(model, problem.loss, problem.shards, DECAY), case.test)
+def case(seed, place, flipped, agents, every):
+    """The labels of so many Byzantine agents are flipped."""
+    whole = linear(place, agents, seed)
+    problem, start = whole.problem, whole.problem.model.init(np.random.default_rng(seed))
+    if flipped:
+        classes = {consensus.SquaredLoss: None, consensus.LogisticLoss: 2}.get(type(problem.loss), problem.model.outputs)
+        shards = flip_labels(problem.shards, drawn(agents, flipped, seed), classes)
+        problem = consensus.Problem(problem.model, problem.loss, shards, problem.regularizer)
+    return problem, net(agents, seed), {"test": whole.test, "record_every": every, "start": start, "seed": 0}
 
 
-def flipped(problem, byzantine):
-    classes = {consensus.SquaredLoss: None, consensus.LogisticLoss: 2}.get(type(problem.loss), problem.model.outputs)
-    shards = flip_labels(problem.shards, byzantine, classes)
-    return consensus.Problem(problem.model, problem.loss, shards, problem.regularizer)
+def linear(place, agents, seed):
+    """Linear models, so that there is one optimum."""
+    data, scheme = place
+    return cases.case(data, agents, seed, hidden=0, scheme=scheme)
+
+
+def run(folder, given, places, mixing, kinds, solver, rounds):
+    """The costs by place, rule, attack and number of Byzantine agents; other ones for each seed, which has its own solvers."""
+    made, found = partial(case, agents=given.agents, every=max(1, rounds // 10)), {}
+    flips = {(attack, count): count if attack == FLIP else 0 for attack, count in kinds}
+    for seed in range(given.seeds):
+        for flipped in dict.fromkeys(flips.values()):
+            curves = [(rule, *kind) for rule in mixing for kind in kinds if flips[kind] == flipped]
+            solvers = {f"{curve}": attacked(solver, *curve, given.agents, seed) for curve in curves}
+            usual = {"solvers": solvers, "seeds": [seed], "rounds": rounds, "measure": objective, "folder": folder}
+            study = Study(made, over={"place": places, "flipped": [flipped]}, **usual)
+            done = outcomes(study.run(workers=given.workers))
+            for place, curve in itertools.product(places, curves):
+                (outcome,) = done[place, flipped, f"{curve}"]
+                found.setdefault((*place, *curve), []).append(excess(outcome, place, given.agents, curve[-1], seed))
+    return {curve: Spread.of(values) for curve, values in found.items()}
+
+
+def attacked(solver, mixing, attack, count, agents, seed):
+    """The solver with a rule, and with so many agents that send what an attack says."""
+    if robust := MIXING[mixing]:
+        solver = robust(solver, byzantine_weight=tolerated(agents) / (1 + degree(agents)))
+    return Attack(solver, drawn(agents, count, seed), SENT[attack]) if count and attack in SENT else solver
+
+
+def tolerated(agents):
+    return max(1, int(TOLERATED * agents))
 
 
 def degree(agents):
@@ -111,20 +118,22 @@ def drawn(agents, count, seed):
     return np.sort(np.random.default_rng(seed).permutation(agents)[:count]).tolist()
 
 
-def excess(outcomes, cases, curve, seeds):
+def excess(outcome, place, agents, count, seed):
     """Return the percentage by which the honest agents' objective, at their own copies, exceeds its least, on average."""
-    *place, _, _, count = curve
-    values = []
-    for outcome, seed in zip(outcomes, seeds, strict=True):
-        whole = cases[*place, seed].problem
-        honest = np.setdiff1d(np.arange(whole.agents), drawn(whole.agents, count, seed))
-        own = whole.shards.restrict(honest)
-        real = own.weights > 0
-        shards = consensus.partition(own.features[real], own.targets[real], agents=len(honest))
-        theirs = consensus.Problem(whole.model, whole.loss, shards, whole.regularizer)
-        ends = np.inf if outcome.diverged else np.mean([theirs.objective(w) for w in outcome.w[honest]])
-        values.append(100 * (ends / lowest(theirs, np.zeros(theirs.parameters), "BFGS", gtol=1e-10, maxiter=10000) - 1))
-    return Spread.of(values)
+    honest, theirs, least = of_honest(place, agents, count, seed)
+    ends = np.inf if outcome.diverged else np.mean([theirs.objective(w) for w in outcome.w[honest]])
+    return 100 * (ends / least - 1)
+
+
+@cache
+def of_honest(place, agents, count, seed):
+    """Return the honest agents, their problem, and its least objective."""
+    whole, honest = linear(place, agents, seed).problem, np.setdiff1d(np.arange(agents), drawn(agents, count, seed))
+    own = whole.shards.restrict(honest)
+    real = own.weights > 0
+    shards = consensus.partition(own.features[real], own.targets[real], agents=len(honest))
+    theirs = consensus.Problem(whole.model, whole.loss, shards, whole.regularizer)
+    return honest, theirs, lowest(theirs, np.zeros(theirs.parameters), "BFGS", gtol=1e-10, maxiter=10000)
 
 
 def figure(costs, place, counts, most):
@@ -159,12 +168,11 @@ def table(costs, places, counts):
     return rows
 
 
-def momentum_table(by_momentum, cases, seeds, place, attacks):
-    columns = [(mixing, name) for mixing in ("plain", *RULES) for name in MOMENTA]
+def momentum_table(costs, place, kinds):
+    columns = list(itertools.product(("plain", *RULES), MOMENTA))
     rows = Table({"attack": "", "byzantine": "d", **{f"{mixing}, {name}, % above": ".2g" for mixing, name in columns}})
-    for attack, count in attacks:
-        curves = [(name, (*place, mixing, attack, count)) for mixing, name in columns]
-        rows.add(attack, count, *(excess(by_momentum[name][curve], cases, curve, seeds) for name, curve in curves))
+    for kind in kinds:
+        rows.add(*kind, *(costs[name][*place, mixing, *kind] for mixing, name in columns))
     return rows
 
 
