@@ -1,6 +1,5 @@
 """Tangent propagation: digits under small rotations from few samples, with derivatives, without, and with rotated copies."""
 
-import itertools
 import sys
 
 import numpy as np
@@ -9,9 +8,9 @@ from scipy import ndimage
 import consensus
 from consensus.models import MLP, Convolutional, WithTangents
 from consensus.solvers import AutoGT
-from experiments.shared.cases import Case, graph, load
+from experiments.shared import cases
 from experiments.shared.curves import own_legend, panels, plain, points
-from experiments.shared.harness import Experiment
+from experiments.shared.studies import Folder, options, trained
 from experiments.shared.tables import Spread, Table, last
 
 TRAIN, TEST = 200, 1000  # samples
@@ -27,29 +26,21 @@ DECAY = consensus.L2(1e-4)
 
 
 def main(arguments=None):
-    quick = {"repeats": 1, "rounds": 20, "agents": 4}
-    name, datasets = "tangent_propagation", ["digits"]
-    experiment = Experiment(name, __doc__, arguments, datasets=datasets, repeats=3, rounds=2000, quick=quick)
-    datasets, agents = experiment.datasets, experiment.agents
-    weights = (0.0, TOLD) if experiment.quick else WEIGHTS
-
-    def run(data, network, method, seed):
-        # AutoGT's agents set their steps by the curvature that they see: no weight is favoured by a step chosen for it.
-        return digits(data, network, method, agents, seed), graph(agents, seed), AutoGT(), {"records": 4}
-
-    curves = itertools.product(datasets, NETWORKS, (*weights, COPIES))
-    found = experiment.train(("dataset", "network", "method"), curves, run)
-    errors = {curve: np.array([by_angle(done.run.case, done.w) for done in outcomes]) for curve, outcomes in found.items()}
-    experiment.figure(figure(errors, datasets, weights))
-    experiment.table(table(errors, found))
+    quick = {"seeds": 1, "rounds": 20, "agents": 4}
+    given = options(__doc__, arguments, quick, dataset=["digits"], agents=10, seeds=3, rounds=2000)
+    folder, weights = Folder(given, "tangent_propagation"), (0.0, TOLD) if given.quick else WEIGHTS
+    over = {"data": given.dataset, "network": list(NETWORKS), "method": [*weights, COPIES]}
+    # AutoGT's agents set their steps by the curvature that they see: no weight is favoured by a step chosen for it.
+    runs = trained(given, folder, case, over, {1: {"AutoGT": AutoGT()}}, rows=4, agents=given.agents)
+    found = {key[:-1]: done for key, done in runs.items()}
+    errors = {curve: np.array([by_angle(done.made(), done.w) for done in outcomes]) for curve, outcomes in found.items()}
+    folder.figure(figure(errors, given.dataset, weights))
+    folder.table(table(errors, found))
 
 
-def digits(data, network, method, agents, seed):
-    """A network to train on few samples, and a test set.
-
-    ``method`` is a weight of the derivatives along rotations, or COPIES.
-    """
-    X, y = load(data)
+def case(seed, data, network, method, agents, every):
+    """A network to train on few samples; ``method`` is a weight of the derivatives along rotations, or COPIES."""
+    X, y = cases.load(data)
     side, classes = int(np.sqrt(X.shape[1])), int(y.max()) + 1
     if side**2 != X.shape[1] or len(X) < TRAIN + TEST:
         sys.exit(f"error: {data} must be at least {TRAIN + TEST} square images; got {len(X)} rows of {X.shape[1]} features")
@@ -67,7 +58,8 @@ def digits(data, network, method, agents, seed):
     loss, shards = consensus.CrossEntropy(), consensus.partition(trained, labels, agents, groups=owners)  # copies stay together
     if method not in (COPIES, 0.0):
         model, loss = WithTangents(model, directions), consensus.TangentPropagation(loss, method)
-    return Case(consensus.Problem(model, loss, shards, DECAY), (tests, y[test]))
+    problem = consensus.Problem(model, loss, shards, DECAY)
+    return problem, cases.graph(agents, seed), {"test": (tests, y[test]), "record_every": every}
 
 
 def rotated(images, degrees):
@@ -95,11 +87,12 @@ def of_rows(x):
     return rotation(x.reshape(*x.shape[:2], side, side)).reshape(*x.shape[:2], 1, -1)
 
 
-def by_angle(case, w):
+def by_angle(made, w):
     """The test errors of the agents' mean on the images at each angle; one where a run diverged."""
     if not len(w):
         return np.ones(len(ANGLES))
-    (images, labels), model = case.test, case.problem.model
+    problem, _, options = made
+    (images, labels), model = options["test"], problem.model
     model = model.model if isinstance(model, WithTangents) else model
     side = int(np.sqrt(images[0].size))
     turned = (rotated(images.reshape(-1, side, side), angle).reshape(images.shape) for angle in ANGLES)

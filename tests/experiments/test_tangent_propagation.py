@@ -61,20 +61,18 @@ def test_rows_of_pixels_move_as_images_do():
 
 @pytest.mark.parametrize("method", [0.0, 0.1, tangent_propagation.COPIES])
 def test_errors_by_angle_are_those_of_the_outputs_alone(method):
-    case = tangent_propagation.digits("digits", "perceptron", method, 3, seed=0)
-    model = case.problem.model
+    made = tangent_propagation.case(0, "digits", "perceptron", method, agents=3, every=1)
+    model, (images, labels) = made[0].model, made[2]["test"]
     w = model.init(np.random.default_rng(0))
-    images, labels = case.test
     right = model.predict(w, images)[:, :10].argmax(axis=1) == labels
-    found = tangent_propagation.by_angle(case, np.tile(w, (3, 1)))
+    found = tangent_propagation.by_angle(made, np.tile(w, (3, 1)))
     np.testing.assert_allclose(found[tangent_propagation.ANGLES.index(0)], 1 - right.mean())
     assert (found[[0, -1]] > 0.5).all()
 
 
 @pytest.mark.parametrize("network", tangent_propagation.NETWORKS)
 def test_copies_of_a_sample_stay_with_its_agent(network):
-    alone, copies = (tangent_propagation.digits("digits", network, method, 3, seed=1) for method in (0.0, "copies"))
-    own, more = (case.problem.shards for case in (alone, copies))
+    own, more = (tangent_propagation.case(1, "digits", network, method, 3, 1)[0].shards for method in (0.0, "copies"))
     assert own.samples == tangent_propagation.TRAIN
     assert more.samples == 3 * own.samples
     for agent in range(3):
@@ -87,4 +85,4 @@ def test_copies_of_a_sample_stay_with_its_agent(network):
 
 def test_data_that_are_no_images_are_rejected():
     with pytest.raises(SystemExit, match=r"^error: diabetes must be at least 1200 square images; got 442 rows of 10 features$"):
-        tangent_propagation.digits("diabetes", "perceptron", 0.0, 3, seed=0)
+        tangent_propagation.case(0, "diabetes", "perceptron", 0.0, 3, 1)
