@@ -7,15 +7,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from consensus._arrays import parallel as _parallel
-from consensus.history import History
 from consensus.local import Exact
 from consensus.solvers import NEXT
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import Blocks, PartialLinearization
-from experiments.shared.cases import graph
+from experiments.shared import cases
 from experiments.shared.curves import draw, own_legend, panels, points
-from experiments.shared.harness import Experiment
-from experiments.shared.results import Outcome, Run
+from experiments.shared.studies import Folder, options, trained
 from experiments.shared.tables import Spread, Table
 
 BLOCKS = (1, 2, 4, 8)
@@ -27,60 +25,46 @@ TIMES = 11  # that a step is timed; the median counts
 SURROGATE, STEP = PartialLinearization(tau=0.3), Diminishing(0.5, 0.01)
 
 
+def case(seed, data, agents, every):
+    whole = cases.case(data, agents, seed, rows=ROWS)
+    return whole.problem, cases.graph(agents, seed), {"test": whole.test, "record_every": every}
+
+
 def main(arguments=None):
-    quick = {"dataset": ["diabetes"], "repeats": 1, "rounds": 20}
-    experiment = Experiment("blocks", __doc__, arguments, datasets=["kin8nm"], repeats=3, rounds=100, quick=quick)
-
-    def timed(curve, seed):
-        data, system, cores, count = curve
-        settings = {"dataset": data, "system": system, "cores": cores, "blocks": count, "seed": seed}
-        whole, times = experiment.case(data, 1, seed, hidden=HIDDEN, rows=ROWS), 3 if experiment.quick else TIMES
-        return local_step(settings, whole, SYSTEMS[system], cores, count, times=times, seed=seed)
-
-    def trained(data, count, seed):
-        case = experiment.case(data, experiment.agents, seed, rows=ROWS)
-        return case, graph(experiment.agents, seed), NEXT(cut(count), STEP)
-
-    datasets = experiment.datasets
-    times = experiment.repeat(timed, itertools.product(datasets, SYSTEMS, CORES, BLOCKS), "local steps")
-    runs = experiment.train(("dataset", "blocks"), itertools.product(datasets, BLOCKS), trained, "training")
-    experiment.figure(figure(times, runs, datasets))
-    experiment.table(table(times), "timing")
+    quick = {"dataset": ["diabetes"], "seeds": 1, "rounds": 20}
+    given = options(__doc__, arguments, quick, dataset=["kin8nm"], agents=10, seeds=3, rounds=100)
+    folder, repeats = Folder(given, "blocks"), 3 if given.quick else TIMES
+    timed = folder.kept(milliseconds)
+    times = {
+        place: [timed(*place, repeats, seed) for seed in range(given.seeds)]
+        for place in itertools.product(given.dataset, SYSTEMS, CORES, BLOCKS)
+    }
+    folder.table(table(times), "timing")
+    solvers = {1: {f"{count} block{'s' if count > 1 else ''}": NEXT(cut(count), STEP) for count in BLOCKS}}
+    runs = trained(given, folder, case, {"data": given.dataset}, solvers, agents=given.agents)
+    folder.figure(figure(times, runs, given.dataset))
 
 
 def cut(count):
     return SURROGATE if count == 1 else Blocks(SURROGATE, count)
 
 
-def local_step(settings, whole, system, cores, count, *, times, seed):
-    """A run that times the local step of an agent that has all the data, at the start; its w is the step's result."""
-    problem = whole.problem
-    start = problem.model.init(np.random.default_rng(seed))
-    config = {"surrogate": str(cut(count)), "system": system, "times": times, **whole.identity(start)}
-
-    def work(engine):
-        w = start[None]
-        gradient = problem.gradient(w)
-        history = History()
-        with threadpool_limits(cores, user_api="blas"):  # the package's own threads heed it too
-            for repeat in range(times):
-                begin = time.perf_counter()
-                best, _ = Exact(system).solve(cut(count).at(problem, w, gradient), 0 * gradient, problem.regularizer)
-                history.append({"round": repeat, "seconds": time.perf_counter() - begin})
-        return Outcome(history, best)
-
-    return Run(settings, config, work)
-
-
-def milliseconds(outcomes):
-    """Of a step in each repeat."""
-    return [1e3 * float(np.median(outcome.history["seconds"])) for outcome in outcomes]
+def milliseconds(data, system, cores, count, times, seed):
+    """The median time of the local step of an agent that has all the data, at the start."""
+    problem = cases.case(data, 1, seed, hidden=HIDDEN, rows=ROWS).problem
+    w, seconds = problem.model.init(np.random.default_rng(seed))[None], []
+    gradient = problem.gradient(w)
+    with threadpool_limits(cores, user_api="blas"):  # the package's own threads heed it too
+        for _ in range(times):
+            begin = time.perf_counter()
+            Exact(SYSTEMS[system]).solve(cut(count).at(problem, w, gradient), 0 * gradient, problem.regularizer)
+            seconds.append(time.perf_counter() - begin)
+    return 1e3 * float(np.median(seconds))
 
 
 def speed_up(times, data, system, cores, count):
     """Over one block on one core."""
-    ours, whole = milliseconds(times[data, system, cores, count]), milliseconds(times[data, system, 1, 1])
-    return Spread.of(b / a for a, b in zip(ours, whole, strict=True))
+    return Spread.of(b / a for a, b in zip(times[data, system, cores, count], times[data, system, 1, 1], strict=True))
 
 
 def figure(times, runs, datasets):
@@ -94,7 +78,7 @@ def figure(times, runs, datasets):
         left.set_ylim(bottom=0)
         left.set(title=f"{data}, local step", xlabel="blocks", ylabel="speed-up over one block, one core")
         own_legend(left)
-        draw(right, {f"{count} block{'s' if count > 1 else ''}": runs[data, count] for count in BLOCKS}, "objective")
+        draw(right, {name: done for (place, name), done in runs.items() if place == data}, "objective")
         own_legend(right)
         right.set(title=f"{data}, training", ylabel="objective U at the agents' mean")
     return canvas
@@ -102,8 +86,8 @@ def figure(times, runs, datasets):
 
 def table(times):
     rows = Table({"data set": "", "linear systems": "", "cores": "d", "blocks": "d", "milliseconds": ".1f", "speed-up": ".1f"})
-    for (data, system, cores, count), outcomes in times.items():
-        rows.add(data, system, cores, count, Spread.of(milliseconds(outcomes)), speed_up(times, data, system, cores, count))
+    for place, own in times.items():
+        rows.add(*place, Spread.of(own), speed_up(times, *place))
     return rows
 
 

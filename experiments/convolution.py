@@ -6,52 +6,46 @@ import itertools
 import numpy as np
 
 import consensus
-import topologies
 from consensus.local import Exact
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.step_sizes import CosineAnnealing
 from consensus.surrogates import PartialLinearization
-from experiments.shared.cases import ROWS, Case, load, neighbours
+from experiments.shared import cases
 from experiments.shared.curves import after_start, draw, legend, panels
-from experiments.shared.harness import Experiment
+from experiments.shared.studies import Folder, options, trained
 from experiments.shared.tables import END, Spread, ends
 
 GOAL = 0.04  # of the test set, wrong
 TEST = 0.2  # of the data
 FILTERS, DECAY, BATCH = (8, 16), consensus.L2(1e-4), 32
-NEXT_PARTIAL, TRACKING, STOCHASTIC = "NEXT, partial linearization", "gradient tracking", "D-PSGD"
-MORE = {NEXT_PARTIAL: 1, TRACKING: 1, STOCHASTIC: 5}  # rounds for one of NEXT's
-RECORDS = 50
+MORE = 5  # rounds of D-PSGD for one of the others
 XS = ("exchanges", "bytes", "seconds")
 
 
-def solver(name, rounds):
-    if name == NEXT_PARTIAL:
-        # An agent's own label bends a few directions. In all others tau alone bounds the step, as 1 / alpha does a gradient's,
-        # and the running average of the batches' gradients is a momentum, which lets tau be less than all samples would.
-        step, surrogate = CosineAnnealing(0.9, rounds=rounds), PartialLinearization(1.0, curvature="local")
-        return NEXT(surrogate, step, Exact("iterative"), tolerance=0.5, batch=BATCH, averaging=0.1)
-    if name == TRACKING:
-        return GradientTracking(CosineAnnealing(0.7, rounds=rounds))
-    return DGD(CosineAnnealing(0.5, rounds=rounds), batch=BATCH)
+def solvers(rounds):
+    """Two for all rounds, and one for more of them."""
+    # An agent's own label bends a few directions. In all others tau alone bounds the step, as 1 / alpha does a gradient's,
+    # and the running average of the batches' gradients is a momentum, which lets tau be less than all samples would.
+    step, surrogate = CosineAnnealing(0.9, rounds=rounds), PartialLinearization(1.0, curvature="local")
+    return {
+        1: {
+            "NEXT, partial linearization": NEXT(surrogate, step, Exact("iterative"), tolerance=0.5, batch=BATCH, averaging=0.1),
+            "gradient tracking": GradientTracking(CosineAnnealing(0.7, rounds=rounds)),
+        },
+        MORE: {"D-PSGD": DGD(CosineAnnealing(0.5, rounds=MORE * rounds), batch=BATCH)},
+    }
 
 
 def main(arguments=None):
-    quick = {"dataset": ["digits"], "agents": 3, "repeats": 1, "rounds": 3}
-    experiment = Experiment("convolution", __doc__, arguments, datasets=["mnist"], repeats=1, rounds=400, quick=quick)
-    cases = {(data, seed): digits(data, experiment.agents, seed) for data in experiment.datasets for seed in experiment.seeds}
-
-    def run(data, name, seed):
-        rounds = MORE[name] * experiment.rounds
-        network = topologies.Static(neighbours(experiment.agents, seed))
-        return cases[data, seed], network, solver(name, rounds), {"rounds": rounds, "records": RECORDS}
-
-    found = experiment.train(("dataset", "solver"), itertools.product(experiment.datasets, MORE), run)
-    experiment.figure(figure(found, experiment.datasets))
+    quick = {"dataset": ["digits"], "agents": 3, "rounds": 3}  # runs are timed: there is one at a time
+    given = options(__doc__, arguments, quick, workers=1, dataset=["mnist"], agents=10, seeds=1, rounds=400)
+    folder, over = Folder(given, "convolution"), {"data": given.dataset}
+    found = trained(given, folder, case, over, solvers(given.rounds), rows=50, agents=given.agents)
+    folder.figure(figure(found, given.dataset))
     columns = {"test error": ("test_error", ".3g"), "worst agent's": ("test_error_worst", ".3g")}
     columns |= {"disagreement": END["disagreement"]}
     columns |= {f"{x} to {1 - GOAL:.0%} everywhere": (functools.partial(first, x=x), ".3g") for x in XS}
-    experiment.table(ends(found, {"data set": "", "solver": ""}, columns))
+    folder.table(ends(found, {"data set": "", "solver": ""}, columns))
 
 
 def network(parameters, x):
@@ -92,25 +86,25 @@ def start(side, classes, seed):
     return [(normal(shape) * np.sqrt(2 / fan), bias) for shape, fan, bias in zip(shapes, fans, biases, strict=True)]
 
 
-def digits(dataset, agents, seed):
+def case(seed, data, agents, every):
     """Images without their mean image, on one scale, in single precision; an agent has neighbouring labels."""
-    data = load(dataset)
-    X, y = data
-    order = np.random.default_rng(seed).permutation(len(X))[:ROWS]
+    (X, y), classes = cases.load(data), cases.load(data).classes
+    order = np.random.default_rng(seed).permutation(len(X))[: cases.ROWS]
     kept = int(TEST * len(order))
     test, train = order[:kept], order[kept:]
     side = int(np.sqrt(X.shape[1]))
     images = X.reshape(-1, side, side).astype(np.float32)
     images = (images - images[train].mean(axis=0)) / images[train].std()
     shards = consensus.partition(images[train], y[train], agents=agents, scheme="sorted")
-    model = consensus.models.JAX(network, start(side, len(data.classes), seed))
-    return Case(consensus.Problem(model, consensus.CrossEntropy(), shards, DECAY), (images[test], y[test]))
+    model = consensus.models.JAX(network, start(side, len(classes), seed))
+    problem = consensus.Problem(model, consensus.CrossEntropy(), shards, DECAY)
+    return problem, cases.neighbours(agents, seed), {"test": (images[test], y[test]), "record_every": every}
 
 
 def figure(found, datasets):
     canvas, axes = panels(len(datasets) * len(XS), columns=len(XS), share="row")
     for ax, (data, x) in zip(axes, itertools.product(datasets, XS), strict=True):
-        draw(ax, {name: after_start(found[data, name]) for name in MORE}, "test_error_worst", x)
+        draw(ax, {name: after_start(done) for (place, name), done in found.items() if place == data}, "test_error_worst", x)
         ax.axhline(GOAL, color="0.6", linewidth=2, zorder=1)
         ax.set_title(data if len(datasets) > 1 else f"by {x}")
     legend(canvas, axes[0])

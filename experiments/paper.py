@@ -103,7 +103,7 @@ def numbers(results):
         "tangent.units": tangent.SHOWN,
         "scale.samples": scale.SAMPLES,
         "scale.degree": scale.DEGREE,
-        "scale.largest": f"{max(config['settings']['agents'] for config in reading.configs(results / 'scale')):,}",
+        "scale.largest": f"{reading.options(results / 'scale')['agents']:,}",
         "centralised.hidden": centralised.HIDDEN,
         "centralised.decay": f"{centralised.DECAY.weight:g}",
         "centralised.close": centralised.CLOSE,

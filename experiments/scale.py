@@ -1,7 +1,5 @@
 """From ten agents to ten thousand on sparse random graphs: the time of a round, and the exchanges that agreement takes."""
 
-import itertools
-
 import numpy as np
 from sklearn.datasets import make_friedman1
 
@@ -10,9 +8,9 @@ import topologies
 from consensus import datasets
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
-from experiments.shared.cases import DECAY, Case
+from experiments.shared.cases import DECAY
 from experiments.shared.curves import draw, legend, panels, plain, points, ticks
-from experiments.shared.harness import Experiment
+from experiments.shared.studies import Folder, options, trained
 from experiments.shared.tables import END, Spread, ends, of_first
 
 OWN_DATA = True
@@ -26,37 +24,32 @@ SOLVERS = {
 }
 
 
+def case(seed, agents, every, exchanges):
+    """Friedman's first regression problem, with SAMPLES samples an agent."""
+    train = SAMPLES * agents
+    X, y = make_friedman1(train + TESTS, noise=1.0, random_state=seed)
+    data = datasets.split(X, y, test_size=TESTS / (train + TESTS), seed=seed)
+    shards = consensus.partition(data.X, data.y, agents=agents, seed=seed)
+    problem = consensus.Problem(consensus.MLP([X.shape[1], HIDDEN, 1], "tanh"), consensus.SquaredLoss(), shards, DECAY)
+    network = topologies.random_regular(agents, DEGREE, seed=seed)
+    return problem, network, {"test": (data.X_test, data.y_test), "record_every": every, "exchanges": exchanges}
+
+
 def main(arguments=None):
-    quick = {"agents": 40, "repeats": 1, "rounds": 20}
-    experiment = Experiment("scale", __doc__, arguments, agents=10_000, repeats=1, rounds=100, quick=quick)
-    sizes = [10**k for k in range(1, 9) if 10**k < experiment.agents] + [experiment.agents]
-
-    def run(agents, solver, seed):
-        network = topologies.random_regular(agents, DEGREE, seed=seed)
-        return friedman(agents, seed), network, SOLVERS[solver], {"exchanges": experiment.rounds, "records": 50}
-
-    found = experiment.train(("agents", "solver"), itertools.product(sizes, SOLVERS), run)
-    experiment.figure(figure(found, sizes))
+    quick = {"agents": 40, "rounds": 20}  # runs are timed: there is one at a time
+    given = options(__doc__, arguments, quick, workers=1, agents=10_000, seeds=1, rounds=100)
+    folder, sizes = Folder(given, "scale"), [10**k for k in range(1, 9) if 10**k < given.agents] + [given.agents]
+    found = trained(given, folder, case, {"agents": sizes}, {1: SOLVERS}, rows=50, exchanges=given.rounds)
+    folder.figure(figure(found, sizes))
     columns = {
         "parameters": (lambda outcomes: float(np.size(outcomes[0].w)), ".3g"),
         "rounds": (of_first("round"), "d"),
         "ms a round": (milliseconds, ".3g"),
         "us of an agent": (each, ".3g"),
         "objective": ("objective", ".3g"),
-        **END,
     }
-    del columns["stationarity"]
-    experiment.table(ends(found, {"agents": "d", "solver": ""}, columns))
-
-
-def friedman(agents, seed):
-    """Friedman's first regression problem, with SAMPLES samples an agent."""
-    train = SAMPLES * agents
-    X, y = make_friedman1(train + TESTS, noise=1.0, random_state=seed)
-    data = datasets.split(X, y, test_size=TESTS / (train + TESTS), seed=seed)
-    shards = consensus.partition(data.X, data.y, agents=agents, seed=seed)
-    model = consensus.MLP([X.shape[1], HIDDEN, 1], "tanh")
-    return Case(consensus.Problem(model, consensus.SquaredLoss(), shards, DECAY), (data.X_test, data.y_test))
+    columns |= {name: END[name] for name in ("disagreement", "test error")}
+    folder.table(ends(found, {"agents": "d", "solver": ""}, columns))
 
 
 def milliseconds(outcomes):
@@ -66,7 +59,7 @@ def milliseconds(outcomes):
 
 def each(outcomes):
     """Microseconds of an agent in a round."""
-    return Spread(*(1e3 * value / outcomes[0].run.case.problem.agents for value in milliseconds(outcomes)))
+    return Spread(*(1e3 * value / len(outcomes[0].w) for value in milliseconds(outcomes)))
 
 
 def figure(found, sizes):

@@ -1,15 +1,17 @@
 """The benefit of linearising in every round: a quadratic network against its tangent at the start and random features."""
 
+import itertools
+
 import numpy as np
 from sklearn.preprocessing import PolynomialFeatures
 
 import consensus
 from consensus.models.linearization import linearize
 from consensus.solvers import AdaptiveNEXT
-from experiments.shared import quadratics
-from experiments.shared.cases import Case, graph
+from experiments.shared import cases, quadratics
+from experiments.shared.cases import Case
 from experiments.shared.curves import draw, own_legend, panels, plain, points, ticks
-from experiments.shared.harness import Experiment
+from experiments.shared.studies import Folder, options, trained
 from experiments.shared.tables import Spread, Table, last
 
 WIDTHS = (2, 5, 10, 20, 50)  # hidden units; more than features: any quadratic function can be represented
@@ -19,32 +21,30 @@ GAUSSIANS = "Gaussians"
 NETWORK, TANGENT, FEATURES = "network, linearised anew", "linearised once, at the start", "random features"
 
 
+def case(seed, data, units, method, agents, every, exchanges):
+    if data == GAUSSIANS:
+        whole = quadratics.case(units, agents, seed)
+    else:
+        whole = cases.case(data, agents, seed, hidden=units, activation="quadratic", regularizer=consensus.L2(0.0))
+    problem, test = REGIMES[method](whole, seed)
+    return problem, cases.graph(agents, seed), {"test": test, "record_every": every, "exchanges": exchanges}
+
+
 def main(arguments=None):
-    quick = {"dataset": ["diabetes"], "repeats": 1, "rounds": 20}
-    experiment = Experiment("tangent", __doc__, arguments, datasets=["boston", "kin8nm"], repeats=3, rounds=400, quick=quick)
-    agents, datasets, seeds = experiment.agents, experiment.datasets, experiment.seeds
-    units = (TOLD,) if experiment.quick else UNITS
-
-    def made(data, width, seed):
-        if data == GAUSSIANS:
-            return quadratics.case(width, agents, seed)
-        none = consensus.L2(0.0)
-        return experiment.case(data, agents, seed, hidden=width, activation="quadratic", regularizer=none)
-
-    pairs = [(data, width) for data in datasets for width in WIDTHS] + [(GAUSSIANS, width) for width in units]
-    cases = {(data, width, seed): made(data, width, seed) for data, width in pairs for seed in seeds}
-
-    def run(data, width, method, seed):
-        case, most = REGIMES[method](cases[data, width, seed], seed), experiment.rounds
-        return case, graph(agents, seed), AdaptiveNEXT(), {"exchanges": most, "records": most}
-
-    curves = [(*pair, method) for pair in pairs for method in REGIMES]
-    found = experiment.train(("dataset", "hidden units", "method"), curves, run)
-    optima = {which: optimum(case) for which, case in cases.items() if which[0] != GAUSSIANS}
-    experiment.figure(figure(found, optima, datasets, seeds))
-    experiment.figure(risks(found, units, seeds), "risks")
-    experiment.table(table(found, optima, cases, datasets, seeds))
-    experiment.table(compared(found, units, cases, seeds), "risks")
+    quick = {"dataset": ["diabetes"], "seeds": 1, "rounds": 20}
+    given = options(__doc__, arguments, quick, dataset=["boston", "kin8nm"], agents=10, seeds=3, rounds=400)
+    folder, units = Folder(given, "tangent"), (TOLD,) if given.quick else UNITS
+    found = {}
+    for name, datasets, widths in (("data", given.dataset, WIDTHS), ("gaussians", [GAUSSIANS], units)):
+        over = {"data": datasets, "units": widths, "method": list(REGIMES)}
+        fixed = {"rows": given.rounds, "agents": given.agents, "exchanges": given.rounds}
+        found |= trained(given, folder / name, case, over, {1: {"AdaptiveNEXT": AdaptiveNEXT()}}, **fixed)
+    found = {key[:-1]: done for key, done in found.items()}
+    optima = {data: Spread.of(optimum(done.problem) for done in found[data, SHOWN, NETWORK]) for data in given.dataset}
+    folder.figure(figure(found, optima))
+    folder.figure(risks(found, units, range(given.seeds)), "risks")
+    folder.table(table(found, optima))
+    folder.table(compared(found, units, range(given.seeds)), "risks")
 
 
 def tangent(case, seed):
@@ -75,20 +75,19 @@ def _start(case, seed):
 
 def _linear(case, expand, model, seed):
     """The case of a linear model of other features, which ``expand`` makes of the samples, as are the targets."""
-    features, targets = expand(*_samples(case))
+    features, targets = expand(*_samples(case.problem))
     parts = consensus.partition(features, targets, case.problem.agents, seed=seed)
     return Case(consensus.Problem(model, consensus.SquaredLoss(), parts), expand(*case.test))
 
 
-def _samples(case):
-    shards = case.problem.shards
-    real = shards.weights > 0
-    return shards.features[real], shards.targets[real]
+def _samples(problem):
+    real = problem.shards.weights > 0
+    return problem.shards.features[real], problem.shards.targets[real]
 
 
-def optimum(case):
+def optimum(problem):
     """The least U of any network of this kind, whatever its width: least squares on all products of two features."""
-    features, targets = _samples(case)
+    features, targets = _samples(problem)
     return misfit(PolynomialFeatures(2).fit_transform(features), targets)
 
 
@@ -98,10 +97,9 @@ def misfit(features, targets):
     return float(np.mean((features @ best - targets) ** 2) / 2)
 
 
-def figure(found, optima, datasets, seeds):
-    canvas, axes = panels(2 * len(datasets), columns=2, size=(3.6, 3.0))
-    for data, left, right in zip(datasets, axes[::2], axes[1::2], strict=True):
-        least = Spread.of(optima[data, SHOWN, seed] for seed in seeds)
+def figure(found, optima):
+    canvas, axes = panels(2 * len(optima), columns=2, size=(3.6, 3.0))
+    for (data, least), left, right in zip(optima.items(), axes[::2], axes[1::2], strict=True):
         draw(left, {method: found[data, SHOWN, method] for method in REGIMES}, "objective")
         left.set_title(f"{data}, {SHOWN} hidden units")
         for index, method in enumerate(REGIMES):
@@ -119,7 +117,7 @@ def figure(found, optima, datasets, seeds):
 def theory(B, units):
     """The risks that theory gives in each regime: for the network of this B, for the others in the limit of large d."""
     features, once = quadratics.limits(B, units / len(B))
-    return {NETWORK: quadratics.by_network(B, units), TANGENT: once, FEATURES: features}
+    return quadratics.by_network(B, units), once, features
 
 
 def risks(found, units, seeds):
@@ -127,9 +125,9 @@ def risks(found, units, seeds):
     canvas, (ax,) = panels(1, size=(4.5, 3.2))
     d = quadratics.DIMENSION
     matrices, grid = [quadratics.matrix(d, seed) for seed in seeds], np.arange(1, max(units) + 1)
+    curves = np.median([[theory(B, count) for count in grid] for B in matrices], axis=0)
     for index, method in enumerate(REGIMES):
-        curves = np.median([[theory(B, count)[method] for count in grid] for B in matrices], axis=0)
-        ax.plot(grid / d, curves, color="0.6", linewidth=3, zorder=0.5, label="theory" if index == 0 else None)
+        ax.plot(grid / d, curves[:, index], color="0.6", linewidth=3, zorder=0.5, label="theory" if index == 0 else None)
         ends = [last(found[GAUSSIANS, count, method], "test_error") for count in units]
         points(ax, [count / d for count in units], ends, method, index)
         ax.lines[-1].set_linestyle("none")
@@ -138,46 +136,40 @@ def risks(found, units, seeds):
     return canvas
 
 
-def table(found, optima, cases, datasets, seeds):
-    names = {"network": ".3g", "tangent": ".3g", "random features": ".3g"}
-    names |= {"tangent, least": ".3g", "random features, least": ".3g", "any quadratic, least": ".3g"}
-    rows = Table({"data set": "", "units": "d", **names, **{f"test error, {name}": ".3g" for name in list(names)[:3]}})
-    for data in datasets:
-        for width in WIDTHS:
-            ends = [last(found[data, width, method], "objective") for method in REGIMES]
-            least = [
-                Spread.of(misfit(*_with_bias(linear(cases[data, width, seed], seed))) for seed in seeds)
-                for linear in (tangent, random_features)
-            ]
-            any_quadratic = Spread.of(optima[data, width, seed] for seed in seeds)
-            errors = [last(found[data, width, method], "test_error") for method in REGIMES]
-            rows.add(data, width, *ends, *least, any_quadratic, *errors)
+def table(found, optima):
+    names = ("network", "tangent", "random features")
+    columns = (*names, "tangent, least", "random features, least", "any quadratic, least")
+    rows = Table({"data set": "", "units": "d"} | dict.fromkeys((*columns, *(f"test error, {name}" for name in names)), ".3g"))
+    for data, width in itertools.product(optima, WIDTHS):
+        ends, errors = ([last(found[data, width, method], c) for method in REGIMES] for c in ("objective", "test_error"))
+        linear = [[misfit(*_with_bias(done.problem)) for done in found[data, width, method]] for method in (TANGENT, FEATURES)]
+        rows.add(data, width, *ends, *map(Spread.of, linear), optima[data], *errors)
     return rows
 
 
-def _with_bias(case):
+def _with_bias(problem):
     """The features of a linear model, with a column of ones if it has a bias, and the targets."""
-    features, targets = _samples(case)
-    return np.column_stack([features, np.ones(len(features))]) if case.problem.model.bias else features, targets
+    features, targets = _samples(problem)
+    return np.column_stack([features, np.ones(len(features))]) if problem.model.bias else features, targets
 
 
-def compared(found, units, cases, seeds):
+def compared(found, units, seeds):
     """The test errors for Gaussians, and the least risk of any parameters of the same regime at the same start."""
-    names = dict.fromkeys(REGIMES, ".3g") | {f"{method}, least": ".3g" for method in REGIMES}
-    rows = Table({"units": "d", **names, **{f"{method}, limit": ".3g" for method in (TANGENT, FEATURES)}})
+    columns = (*REGIMES, *(f"{method}, least" for method in REGIMES), *(f"{method}, limit" for method in (TANGENT, FEATURES)))
+    rows = Table({"units": "d"} | dict.fromkeys(columns, ".3g"))
     for count in units:
-        least, limit = {method: [] for method in REGIMES}, {method: [] for method in REGIMES}
-        for seed in seeds:
-            B, start = quadratics.matrix(quadratics.DIMENSION, seed), _start(cases[GAUSSIANS, count, seed], seed)
-            W = start[: quadratics.DIMENSION * count].reshape(quadratics.DIMENSION, count)
-            known = quadratics.by_network(B, count), quadratics.by_tangent(B, W), quadratics.by_features(B, W)
-            for method, own in zip(REGIMES, known, strict=True):
-                least[method].append(own)
-                limit[method].append(theory(B, count)[method])
         ends = [last(found[GAUSSIANS, count, method], "test_error") for method in REGIMES]
-        limits = [Spread.of(limit[method]) for method in (TANGENT, FEATURES)]
-        rows.add(count, *ends, *(Spread.of(least[method]) for method in REGIMES), *limits)
+        rows.add(count, *ends, *map(Spread.of, zip(*(known(count, seed) for seed in seeds), strict=True)))
     return rows
+
+
+def known(units, seed):
+    """The least risk in each regime at the start that the seed draws, and the limits of the tangent and of random features."""
+    d = quadratics.DIMENSION
+    B, start = quadratics.matrix(d, seed), consensus.MLP([d, units, 1], "quadratic").init(np.random.default_rng(seed))
+    W = start[: d * units].reshape(d, units)
+    least = quadratics.by_network(B, units), quadratics.by_tangent(B, W), quadratics.by_features(B, W)
+    return *least, *theory(B, units)[1:]
 
 
 def stated(rows):

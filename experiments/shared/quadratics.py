@@ -65,19 +65,3 @@ def limits(B, ratio):
     """
     tau, left = np.trace(B) ** 2 / (len(B) * np.square(B).sum()), np.maximum(1 - ratio, 0)
     return 1 - tau * ratio / (1 + ratio), left**2 + tau * ratio * left
-
-
-def expected_tangent(B, units):
-    """The mean of the tangent's least risk over directions of the w_i, for any d.
-
-    For the projection P on a uniform subspace of dimension m = d - N, with D the identity,
-
-        E P_ij P_kl = alpha D_ij D_kl + beta (D_ik D_jl + D_il D_jk),
-
-    where (tr P)^2 = m^2 and tr P^2 = m give alpha and beta.
-    """
-    d, trace = len(B), np.trace(B)
-    m = d - min(units, d)
-    alpha = m * (m * (d + 1) - 2) / (d * (d - 1) * (d + 2))
-    beta = (m - alpha * d) / (d * (d + 1))
-    return 2 * float((alpha + beta) * np.square(B).sum() + beta * trace**2)

@@ -119,7 +119,7 @@ def test_the_bound_is_scikit_learn_s_and_wide_tangents_reach_it():
     X, y = network.problem.shards.features[real], network.problem.shards.targets[real][:, 0]
     fitted = make_pipeline(PolynomialFeatures(2), LinearRegression()).fit(X, y)
     least = np.mean((fitted.predict(X) - y) ** 2) / 2
-    assert tangent.optimum(network) == pytest.approx(least, rel=1e-9)
+    assert tangent.optimum(network.problem) == pytest.approx(least, rel=1e-9)
     once = tangent.tangent(network, seed=0).problem.shards
     real = once.weights > 0
     assert tangent.misfit(once.features[real], once.targets[real]) == pytest.approx(least, rel=1e-6)
@@ -129,6 +129,6 @@ def test_the_bound_is_scikit_learn_s_and_wide_tangents_reach_it():
 
 
 def test_friedman_s_problem_gives_every_agent_its_samples():
-    problem, (X, _) = scale.friedman(30, seed=1)
+    problem, _, options = scale.case(1, agents=30, every=1, exchanges=9)
     np.testing.assert_array_equal(problem.shards.sizes, scale.SAMPLES)
-    assert X.shape == (scale.TESTS, 10)
+    assert options["test"][0].shape == (scale.TESTS, 10)
