@@ -27,7 +27,7 @@ from consensus.studies import Study
 from consensus.surrogates import PartialLinearization
 from experiments.shared import cases, clusters, passes
 from experiments.shared.curves import LEGEND, draw, legend, panels
-from experiments.shared.studies import Folder, Outcome, objective, options, outcomes
+from experiments.shared.studies import Folder, Outcome, finished, objective, options
 from experiments.shared.tables import Spread, Table, last
 
 
@@ -94,7 +94,7 @@ def main(arguments=None):
     made = functools.partial(case, agents=given.agents, rounds=given.rounds)
     usual = {"seeds": given.seeds, "rounds": given.rounds, "solvers": WITHOUT, "measure": objective}
     study = Study(made, over={"data": given.dataset}, folder=folder / "without", **usual)
-    done, serve = outcomes(study.run(workers=given.workers)), folder.kept(with_server)
+    done, serve = finished(study, given), folder.kept(with_server)
     for data, (name, served) in itertools.product(given.dataset, WITH.items()):
         rounds = max(2, int(served.times * given.rounds))
         done[data, name] = [

@@ -10,7 +10,7 @@ from consensus.studies import Study
 from consensus.surrogates import PartialLinearization
 from experiments.shared import cases
 from experiments.shared.curves import draw, own_legend, panels
-from experiments.shared.studies import Folder, objective, options, outcomes
+from experiments.shared.studies import Folder, finished, objective, options
 from experiments.shared.tables import OWN, Spread, ends
 from topologies.schedules import is_static
 
@@ -45,7 +45,7 @@ def main(arguments=None):
     folder = Folder(given, "network")
     found = {}
     for family, (_, _, text) in FAMILIES.items():
-        runs = outcomes(study(folder.path, family, given).run(workers=given.workers))
+        runs = finished(study(folder.path, family, given), given)
         found |= {(data, family, text.format(value)): done for (data, value, _), done in runs.items()}
     folder.figure(figure(found, given.dataset, "disagreement"))
     folder.figure(figure(found, given.dataset, "objective"), "objective")

@@ -12,7 +12,7 @@ from consensus.studies import Study
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.shared import cases, centralised
 from experiments.shared.curves import legend, panels, points
-from experiments.shared.studies import Folder, objective, options, outcomes
+from experiments.shared.studies import Folder, finished, objective, options
 from experiments.shared.tables import END, Spread, ends, last
 
 WEIGHTS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # of the l1 norm
@@ -37,7 +37,7 @@ def main(arguments=None):
     for solver, rounds in ((PARTIAL, given.rounds), (FULL, MORE * given.rounds)):
         made = functools.partial(case, agents=given.agents, rounds=rounds)
         usual = {"seeds": given.seeds, "rounds": rounds, "measure": objective, "folder": folder / solver}
-        runs = outcomes(Study(made, over=over, solvers={solver: SOLVERS[solver]}, **usual).run(workers=given.workers))
+        runs = finished(Study(made, over=over, solvers={solver: SOLVERS[solver]}, **usual), given)
         found |= {(data, solver, weight): done for (data, weight, solver), done in runs.items()}
     descent = folder.kept(centralised.gradient_descent)
     for data, weight, seed in itertools.product(given.dataset, WEIGHTS, range(given.seeds)):

@@ -11,7 +11,7 @@ from consensus._arrays.parallel import cores
 
 NEEDED = ("numpy", "scipy", "networkx", "cvxpy", "scikit-learn", "matplotlib", "pandas")
 OPTIONAL = {"mpi4py": "mpi", "pyarrow": "parquet", "safetensors": "safetensors", "cryptography": "secure"}
-OPTIONAL |= {"plotly": "experiments", "torch": "torch", "jax": "jax", "submitit": "slurm", "distributed": "dask"}
+OPTIONAL |= {"torch": "torch", "jax": "jax", "submitit": "slurm", "distributed": "dask"}
 
 
 def show_versions() -> None:

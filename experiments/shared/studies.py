@@ -4,6 +4,7 @@ import argparse
 import functools
 import itertools
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -53,7 +54,10 @@ class Folder:
 
     def __init__(self, given, name):
         self.path = given.output / name
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:  # no need for a traceback
+            sys.exit(f"error: --output: cannot write to {self.path} ({error.strerror})")
         about = {option: str(value) if isinstance(value, Path) else value for option, value in vars(given).items()}
         (self.path / "about.json").write_text(json.dumps({"options": about, "environment": environment()}, indent=1) + "\n")
 
@@ -108,6 +112,14 @@ def outcomes(found):
     return kept
 
 
+def finished(study, given):
+    """The outcomes of a study as :func:`outcomes` has them, after its runs; its page is written, but for a tiny version."""
+    study.run(workers=given.workers)
+    if not given.quick:
+        print(f"page    {study.report()}")
+    return outcomes(study)
+
+
 def trained(given, folder, case, over, solvers, *, rows=300, **fixed):
     """The outcomes of ``{times: {name: solver}}``, which run ``times`` the rounds, by the case's values and the solver.
 
@@ -118,7 +130,7 @@ def trained(given, folder, case, over, solvers, *, rows=300, **fixed):
         rounds = times * given.rounds
         made = functools.partial(case, every=max(1, rounds // rows), **fixed)
         usual = {"seeds": given.seeds, "measure": objective, "folder": folder / f"rounds-{rounds}"}
-        found |= outcomes(Study(made, over=over, solvers=own, rounds=rounds, **usual).run(workers=given.workers))
+        found |= finished(Study(made, over=over, solvers=own, rounds=rounds, **usual), given)
     return {key: found[key] for key in itertools.product(*over.values(), itertools.chain(*solvers.values()))}
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from consensus import _extras
 
 for package in ("jinja2", "tabulate"):  # by which pandas writes LaTeX and Markdown: missed before the runs, not after
-    _extras.module(package, "this script", "experiments")
+    _extras.module(package, "this script", "studies")
 
 
 class Spread(NamedTuple):

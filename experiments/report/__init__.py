@@ -1,1 +1,0 @@
-"""The report on a folder of results: ``python -m experiments.report FOLDER``."""
