@@ -11,7 +11,7 @@ from consensus.solvers import GradientTracking
 from consensus.studies import Study
 from experiments.shared import cases
 from experiments.shared.curves import after_start, draw, own_legend, panels, plain, points, ticks
-from experiments.shared.studies import Folder, options, outcomes, worst_error
+from experiments.shared.studies import Folder, finished, options, worst_error
 from experiments.shared.tables import Table, last
 
 WIDE, NARROW = 100, (1, 2, 5, 10, 20, 50, 100)  # units of the first and the third hidden layer, and of the second
@@ -41,8 +41,8 @@ def main(arguments=None):
     folder, made = Folder(given, "direct_feedback"), partial(case, agents=given.agents, every=max(1, given.rounds // RECORDS))
     usual = {"solvers": SOLVERS, "seeds": given.seeds, "rounds": given.rounds, "measure": worst_error}
     over = {"data": given.dataset, "narrow": NARROW, "method": METHODS, "place": PLACES}
-    study = Study(made, over=over, folder=folder / "study", **usual).run(workers=given.workers)
-    found = {curve[:-1]: done for curve, done in outcomes(study).items()}
+    runs = finished(Study(made, over=over, folder=folder / "study", **usual), given)
+    found = {curve[:-1]: done for curve, done in runs.items()}
     folder.figure(figure(found, given.dataset))
     folder.table(table(found, given.dataset))
 

@@ -12,10 +12,11 @@ import pytest
 
 import consensus
 import topologies
-from consensus.checkpoints.checkpoint import Checkpoint, check_fits
+from consensus.checkpoints.checkpoint import Checkpoint, check_fits, known_by
 from consensus.observe import EarlyStopping
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, ExactDiffusion, GradientTracking, Solver
-from consensus.surrogates import FullLinearization
+from consensus.step_sizes import Diminishing
+from consensus.surrogates import FullLinearization, PartialLinearization
 from tests.helpers import engine_cases
 from tests.helpers.checkpoints import ENGINES, GRAPH, run, without_times
 from tests.helpers.engine_harness import assert_same, mpiexec, on_ranks, read
@@ -304,6 +305,12 @@ def test_an_attribute_that_cannot_be_compared_is_named(tmp_path):
     with pytest.raises(TypeError, match=r"Silent\.parts\['lock'\] cannot be compared with another run's .*__getstate__"):
         run(model=locked, checkpoint=tmp_path / "run.ckpt")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_setting_is_known_alike_wherever_its_class_is():
+    """The digest of a class must not change when it moves to another file."""
+    assert known_by(Diminishing(0.8, 0.005)).endswith("[2f9ec4ce254b6f2b]")
+    assert known_by(PartialLinearization(1.0)).endswith("[785cf2058315ff57]")
 
 
 def test_functions_are_known_by_their_gradients(tmp_path):

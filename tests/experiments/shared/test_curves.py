@@ -10,7 +10,7 @@ import pytest
 from consensus.history import History
 from experiments import convergence
 from experiments.shared import curves
-from experiments.shared.results import Outcome
+from experiments.shared.studies import Outcome
 from tests.helpers.turns import with_slow
 
 

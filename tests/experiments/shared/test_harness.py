@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import topologies
-from consensus.checkpoints.checkpoint import known_by
 from consensus.history import History
 from consensus.solvers import DGD, NEXT
-from consensus.step_sizes import Diminishing
 from consensus.surrogates import PartialLinearization
 from experiments import convergence
 from experiments.shared import results
@@ -54,12 +52,6 @@ def trained(folder, *arguments):
         lambda name, seed: training({"solver": name}, shared, graph, solvers[name], rounds=60, seed=seed), solvers
     )
     return done, files(trial.folder, "history.csv")
-
-
-def test_runs_of_earlier_versions_are_recognised():
-    """A solver's digest is part of a folder's name: that of a class must not change when it moves to another file."""
-    assert known_by(Diminishing(0.8, 0.005)).endswith("[2f9ec4ce254b6f2b]")
-    assert known_by(PartialLinearization(1.0)).endswith("[785cf2058315ff57]")
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path):

@@ -14,7 +14,7 @@ import topologies
 from consensus.solvers import DGD
 from experiments.shared import tables
 from experiments.shared.cases import case
-from experiments.shared.results import Outcome, Run, training
+from experiments.shared.studies import Outcome
 from experiments.shared.tables import Spread, Table, own_objectives
 
 FORMATS = {"data set": "", "exchanges": ".0f", "error": ".3g", "stationarity": ".1e", "lost, %": ".0%"}
@@ -90,13 +90,12 @@ def test_rows_of_another_length_are_errors_and_repeats_that_never_got_there_infi
 def test_the_agents_own_copies_are_what_solve_records():
     shared, ring = case("diabetes", 5, 0, hidden=2, scheme="sorted"), topologies.ring(5)
     start = shared.problem.model.init(np.random.default_rng(0))
-    recorded = consensus.solve(shared.problem, ring, DGD(0.3), rounds=20, start=start, agent_objectives=True).history
-    own = recorded["agent_objective"][-1]
-    assert own.max() > 1.001 * recorded["objective"][-1]  # the mean is ahead of what any of them holds
-    done = training({}, shared, ring, DGD(0.3), rounds=20, seed=0).work(consensus.engines.Stacked())
-    done = done._replace(run=Run({}, {}, None, shared))
+    recorded = consensus.solve(shared.problem, ring, DGD(0.3), rounds=20, start=start, agent_objectives=True)
+    own = recorded.history["agent_objective"][-1]
+    assert own.max() > 1.001 * recorded.history["objective"][-1]  # the mean is ahead of what any of them holds
+    done = Outcome(recorded.history, recorded.w, made=lambda: (shared.problem, ring))
     mean, worst = (own_objectives([done, done], join) for join in (np.mean, np.max))
     np.testing.assert_allclose(mean, own.mean(), rtol=1e-12)
     np.testing.assert_allclose(worst, own.max(), rtol=1e-12)
-    lost = Outcome(None, np.empty((0, 2)), "diverged in round 3", done.run)
+    lost = Outcome(None, np.empty((0, 2)), "diverged in round 3")
     assert own_objectives([done, lost, lost], np.mean).middle == math.inf
