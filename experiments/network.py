@@ -1,16 +1,14 @@
 """The network: from 5 to 50 agents, from sparse to dense graphs, and graphs that change from round to round."""
 
-import functools
 import itertools
 
 import topologies
 from consensus.solvers import NEXT
 from consensus.step_sizes import Diminishing
-from consensus.studies import Study
 from consensus.surrogates import PartialLinearization
 from experiments.shared import cases
 from experiments.shared.curves import draw, own_legend, panels
-from experiments.shared.studies import Folder, finished, objective, options
+from experiments.shared.studies import Folder, options, trained
 from experiments.shared.tables import OWN, Spread, ends
 from topologies.schedules import is_static
 
@@ -22,21 +20,14 @@ FAMILIES = {  # what changes, and how it is called
 SOLVERS = {"NEXT": NEXT(PartialLinearization(tau=1.0), Diminishing(0.8, 0.005))}
 
 
-def case(seed, data, agents, neighbours=3, up=1.0, rounds=300):
+def case(seed, data, every, agents, neighbours=3, up=1.0):
     whole = cases.case(data, agents, seed)
     if neighbours == 2:
         graph = topologies.ring(agents)
     else:
         graph = cases.graph(agents, seed, probability=min(1.0, neighbours / max(1, agents - 1)))
     network = topologies.Static(graph) if up == 1 else topologies.RandomEdges(graph, up, seed=seed)
-    return whole.problem, network, {"test": whole.test, "record_every": max(1, rounds // 300)}
-
-
-def study(folder, family, given):
-    name, values, _ = FAMILIES[family]
-    fixed = {"rounds": given.rounds} | ({} if name == "agents" else {"agents": given.agents})
-    usual = {"seeds": given.seeds, "rounds": given.rounds, "solvers": SOLVERS, "measure": objective}
-    return Study(functools.partial(case, **fixed), over={"data": given.dataset, name: values}, folder=folder / name, **usual)
+    return whole.problem, network, {"test": whole.test, "record_every": every}
 
 
 def main(arguments=None):
@@ -44,8 +35,9 @@ def main(arguments=None):
     given = options(__doc__, arguments, quick, dataset=["kin8nm"], agents=20, seeds=3, rounds=300)
     folder = Folder(given, "network")
     found = {}
-    for family, (_, _, text) in FAMILIES.items():
-        runs = finished(study(folder.path, family, given), given)
+    for family, (name, values, text) in FAMILIES.items():
+        fixed = {} if name == "agents" else {"agents": given.agents}
+        runs = trained(given, folder / name, case, {"data": given.dataset, name: values}, {1: SOLVERS}, **fixed)
         found |= {(data, family, text.format(value)): done for (data, value, _), done in runs.items()}
     folder.figure(figure(found, given.dataset, "disagreement"))
     folder.figure(figure(found, given.dataset, "objective"), "objective")

@@ -48,14 +48,14 @@ def case(seed, data, network, method, agents, every):
     train, test = order[:TRAIN], order[TRAIN : TRAIN + TEST]
     images = (X / X.max()).reshape(-1, 1, side, side)
     angles = TURNED if method == COPIES else (0,)
-    trained = np.stack([rotated(images[train], angle) for angle in angles], axis=1).reshape(-1, *images.shape[1:])
+    samples = np.stack([rotated(images[train], angle) for angle in angles], axis=1).reshape(-1, *images.shape[1:])
     labels, owners, tests = np.repeat(y[train], len(angles)), np.repeat(np.arange(TRAIN), len(angles)), images[test]
     if network == "perceptron":
         model, directions = MLP([side**2, NETWORKS[network], classes]), of_rows
-        trained, tests = (part.reshape(len(part), -1) for part in (trained, tests))
+        samples, tests = (part.reshape(len(part), -1) for part in (samples, tests))
     else:
         model, directions = Convolutional((1, side, side), NETWORKS[network], classes), of_images
-    loss, shards = consensus.CrossEntropy(), consensus.partition(trained, labels, agents, groups=owners)  # copies stay together
+    loss, shards = consensus.CrossEntropy(), consensus.partition(samples, labels, agents, groups=owners)  # copies stay together
     if method not in (COPIES, 0.0):
         model, loss = WithTangents(model, directions), consensus.TangentPropagation(loss, method)
     problem = consensus.Problem(model, loss, shards, DECAY)
@@ -141,18 +141,13 @@ def table(errors, found):
 
 def stated(rows):
     """The numbers in the paper's text, from the rows of the table: without derivatives, with them, and with copies."""
-    found = {
-        "rotations.samples": TRAIN,
-        "rotations.near": NEAR,
-        "rotations.turned": TURNED[-1],
-        "rotations.weight": f"{TOLD:g}",
-    }
+    found = {"samples": TRAIN, "near": NEAR, "turned": TURNED[-1], "weight": f"{TOLD:g}"}
     for row in rows:
         name = {"0.0": "none", str(TOLD): "some", COPIES: "copies"}.get(row["method"])
         columns = {"": f"mean up to {NEAR}"} | ({} if name == "copies" else {".upright": "0 degrees"})
         for end, column in columns.items() if name else ():
-            found[f"rotations.{row['network']}.{name}{end}"] = rf"{100 * float(row[column]):.1f}\,\%"
-    return found
+            found[f"{row['network']}.{name}{end}"] = rf"{100 * float(row[column]):.1f}\,\%"
+    return {f"rotations.{name}": value for name, value in found.items()}
 
 
 if __name__ == "__main__":
