@@ -17,7 +17,7 @@ import consensus
 import topologies
 from consensus.problems import has_model
 from experiments.shared.cases import load
-from experiments.shared.centralised import lowest
+from topologies import LinkFailure, Static
 
 WEIGHT = 1e-3  # of the squared norm
 ROWS = 1500  # taken of larger sets
@@ -73,165 +73,128 @@ GOSSIP = (
     Trained("friedman 2", (10,), "lossy directed", 9, "sorted", 1),
     Trained("cultivars", (10,), "lossy directed", 11, "iid", 1),
 )
-DEFAULT = (
-    Case("ridge", "star", 9, 1e-6),
-    Case("ridge", "path", 16),
-    Case("ridge", "ring", 48, 1e6),
-    Case("logistic", "expander", 256),
-    Case("logistic", "path", 24),
-    Case("logistic", "directed", 14),
-    Case("huber", "ring", 26),
-    Case("huber", "lossy", 11, 1e3),
-    Case("lasso", "star", 13),
-    Case("lasso", "expander", 32, 1e-3),
-    Case("lasso", "ring", 18),
-    Case("unlike ridge", "path", 12),
-    Case("quadratic", "ring", 64, 1e4),
-    Case("quadratic", "directed", 9, 1e-4),
-    Case("quadratic", "lossy", 20),
-    Case("quadratic", "path", 2, 1e6),
-    Case("quartic", "star", 8, 1e2),
-    Case("quartic", "ring", 14),
-    Case("quartic", "expander", 24, 1e-6),
-    Case("distances", "path", 10),
-    Case("distances", "lossy", 12),
-    Case("robust mean", "directed", 16, 1e5),
-    Case("MLP", "star", 7),
-    Case("MLP", "path", 9),
-    Case("MLP", "ring", 22),
-    Case("MLP", "expander", 50),
-    Case("MLP", "directed", 10),
-    Case("MLP", "lossy", 13),
-    Case("MLP of two layers", "ring", 8),
-    Case("MLP of two layers", "expander", 16),
+DEFAULT = tuple(
+    Case(costs, *place)
+    for costs, places in {
+        "ridge": [("star", 9, 1e-6), ("path", 16), ("ring", 48, 1e6)],
+        "logistic": [("expander", 256), ("path", 24), ("directed", 14)],
+        "huber": [("ring", 26), ("lossy", 11, 1e3)],
+        "lasso": [("star", 13), ("expander", 32, 1e-3), ("ring", 18)],
+        "unlike ridge": [("path", 12)],
+        "quadratic": [("ring", 64, 1e4), ("directed", 9, 1e-4), ("lossy", 20), ("path", 2, 1e6)],
+        "quartic": [("star", 8, 1e2), ("ring", 14), ("expander", 24, 1e-6)],
+        "distances": [("path", 10), ("lossy", 12)],
+        "robust mean": [("directed", 16, 1e5)],
+        "MLP": [("star", 7), ("path", 9), ("ring", 22), ("expander", 50), ("directed", 10), ("lossy", 13)],
+        "MLP of two layers": [("ring", 8), ("expander", 16)],
+    }.items()
+    for place in places
 )
-QUICK = {"gossip": (GOSSIP[3], GOSSIP[9]), "default": (DEFAULT[15], DEFAULT[0])}
+ALL = {"trees": TREES, "gossip": GOSSIP, "default": DEFAULT}
+QUICK = {"trees": TREES[7:8], "gossip": (GOSSIP[3], GOSSIP[9]), "default": (DEFAULT[15], DEFAULT[0])}
 
 
-def _data(name):
-    """Features, targets and the loss."""
-    squared, logistic, classes = consensus.SquaredLoss(), consensus.LogisticLoss(), consensus.CrossEntropy()
-    match name:
-        case "wine":
-            return *load("wine"), squared
-        case "diabetes":
-            return *datasets.load_diabetes(return_X_y=True), squared
-        case "friedman 2":
-            return *datasets.make_friedman2(1000, noise=50.0, random_state=5), squared
-        case "friedman 2, draw 1":
-            return *datasets.make_friedman2(1000, noise=50.0, random_state=1), squared
-        case "friedman 3":
-            return *datasets.make_friedman3(800, noise=0.05, random_state=2), squared
-        case "swiss roll":
-            return *datasets.make_swiss_roll(1000, noise=0.3, random_state=5), squared
-        case "sparse regression":
-            return *datasets.make_sparse_uncorrelated(600, 40, random_state=6), consensus.Huber(0.5)
-        case "two classes":
-            return *datasets.make_classification(900, 12, n_informative=8, class_sep=0.8, random_state=2), logistic
-        case "two of 20 features":
-            return *datasets.make_classification(900, 20, n_informative=8, flip_y=0.05, random_state=3), logistic
-        case "moons":
-            return *datasets.make_moons(700, noise=0.2, random_state=4), logistic
-        case "cultivars":
-            return *datasets.load_wine(return_X_y=True), classes
-        case "iris":
-            return *datasets.load_iris(return_X_y=True), classes
-        case "four digits":
-            return *datasets.load_digits(n_class=4, return_X_y=True), classes
-        case "MNIST, 30 components":
-            images = load("mnist")
-            return PCA(30, random_state=0).fit_transform(images.X[:ROWS].reshape(ROWS, -1)), images.y[:ROWS], classes
-        case "quantiles":
-            return *datasets.make_gaussian_quantiles(n_samples=900, n_features=5, n_classes=4, random_state=7), classes
-    raise ValueError(name)
+SQUARED, LOGISTIC, CLASSES = consensus.SquaredLoss(), consensus.LogisticLoss(), consensus.CrossEntropy()
+DATA = {  # the loss, and a function that returns features and targets
+    "wine": (SQUARED, lambda: load("wine")),
+    "diabetes": (SQUARED, lambda: datasets.load_diabetes(return_X_y=True)),
+    "friedman 2": (SQUARED, lambda: datasets.make_friedman2(1000, noise=50.0, random_state=5)),
+    "friedman 2, draw 1": (SQUARED, lambda: datasets.make_friedman2(1000, noise=50.0, random_state=1)),
+    "friedman 3": (SQUARED, lambda: datasets.make_friedman3(800, noise=0.05, random_state=2)),
+    "swiss roll": (SQUARED, lambda: datasets.make_swiss_roll(1000, noise=0.3, random_state=5)),
+    "sparse regression": (consensus.Huber(0.5), lambda: datasets.make_sparse_uncorrelated(600, 40, random_state=6)),
+    "two classes": (LOGISTIC, lambda: classification(12, class_sep=0.8, random_state=2)),
+    "two of 20 features": (LOGISTIC, lambda: classification(20, flip_y=0.05, random_state=3)),
+    "moons": (LOGISTIC, lambda: datasets.make_moons(700, noise=0.2, random_state=4)),
+    "cultivars": (CLASSES, lambda: datasets.load_wine(return_X_y=True)),
+    "iris": (CLASSES, lambda: datasets.load_iris(return_X_y=True)),
+    "four digits": (CLASSES, lambda: datasets.load_digits(n_class=4, return_X_y=True)),
+    "MNIST, 30 components": (CLASSES, lambda: components(*load("mnist"))),
+    "quantiles": (CLASSES, lambda: datasets.make_gaussian_quantiles(n_samples=900, n_features=5, n_classes=4, random_state=7)),
+}
+
+
+def classification(features, **options):
+    return datasets.make_classification(900, features, n_informative=8, **options)
+
+
+def components(images, digits):
+    return PCA(30, random_state=0).fit_transform(images[:ROWS].reshape(ROWS, -1)), digits[:ROWS]
+
+
+GRAPHS = {  # those without agents in their line have one size
+    "random_geometric": lambda agents, seed: topologies.random_geometric(agents, 0.45 if agents < 30 else 0.3, seed=seed),
+    "erdos_renyi": lambda agents, seed: topologies.erdos_renyi(agents, 0.25, seed=seed),
+    "erdos": lambda agents, seed: topologies.erdos_renyi(agents, min(1, 2 * np.log(agents + 1) / agents), seed=seed),
+    "random graph": lambda agents, seed: connected(nx.gnp_random_graph(agents, 0.3, seed=k) for k in range(seed, 10_000, 100)),
+    "small world": lambda agents, seed: nx.connected_watts_strogatz_graph(agents, 4, 0.3, seed=seed),
+    "regular": lambda agents, seed: topologies.random_regular(agents, 3, seed=seed),
+    "expander": lambda agents, seed: topologies.random_regular(agents, 3 if agents < 100 else 6, seed=seed),
+    "caveman": lambda agents, seed: nx.connected_caveman_graph(4, 4),
+    "grid": lambda agents, seed: nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 4)),
+    "barbell": lambda agents, seed: nx.barbell_graph(5, 2),
+    "hypercube": lambda agents, seed: nx.convert_node_labels_to_integers(nx.hypercube_graph(4)),
+    "circulant": lambda agents, seed: nx.circulant_graph(14, [1, 2]),
+    "wheel": lambda agents, seed: nx.wheel_graph(12),
+    "binary tree": lambda agents, seed: nx.balanced_tree(2, 3),
+    "lollipop": lambda agents, seed: nx.lollipop_graph(8, 4),
+    "torus": lambda agents, seed: topologies.torus(3, agents // 3),
+}
+NETWORKS = {  # that are no static undirected graphs
+    "lossy ring": lambda agents, seed: LinkFailure(network("ring", agents), 0.3, seed=seed),
+    "lossy": lambda agents, seed: LinkFailure(Static(topologies.random_geometric(agents, 0.6, seed=seed)), 0.4, seed=seed),
+    "matchings": lambda agents, seed: topologies.Matchings(agents, seed=seed),
+    "random_half": lambda agents, seed: topologies.RandomEdges(graph("erdos_renyi", agents, seed), 0.5, seed=seed),
+    "directed": lambda agents, seed: pushing(nx.gnp_random_graph(agents, 0.15, seed=seed, directed=True), cycle(agents)),
+    "lossy directed": lambda agents, seed: LinkFailure(pushing(cycle(agents), jumps(agents)), 0.2, seed=seed),
+}
+
+
+def connected(graphs):
+    return next(filter(nx.is_connected, graphs))
+
+
+def cycle(agents):
+    return nx.cycle_graph(agents, nx.DiGraph)
+
+
+def jumps(agents):
+    return nx.DiGraph((k, (k + 5) % agents) for k in range(0, agents, 2))
+
+
+def pushing(graph, more):
+    return Static(nx.compose(graph, more), weights=topologies.push)
 
 
 def graph(name, agents, seed=0):
-    """The graph of this name, drawn by ``seed`` if it is random; those without ``agents`` in their line have one size."""
-    match name:
-        case "star" | "path" | "ring" | "complete":
-            return getattr(topologies, name)(agents)
-        case "torus":
-            return topologies.torus(3, agents // 3)
-        case "random_geometric":
-            return topologies.random_geometric(agents, 0.45 if agents < 30 else 0.3, seed=seed)
-        case "erdos_renyi":
-            return topologies.erdos_renyi(agents, 0.25, seed=seed)
-        case "erdos":
-            return topologies.erdos_renyi(agents, min(1, 2 * np.log(agents + 1) / agents), seed=seed)
-        case "random graph":
-            graphs = (nx.gnp_random_graph(agents, 0.3, seed=k) for k in range(seed, 10_000, 100))
-            return next(filter(nx.is_connected, graphs))
-        case "small world":
-            return nx.connected_watts_strogatz_graph(agents, 4, 0.3, seed=seed)
-        case "regular" | "expander":
-            return topologies.random_regular(agents, 3 if agents < 100 else 6, seed=seed)
-    fixed = {
-        "caveman": lambda: nx.connected_caveman_graph(4, 4),
-        "grid": lambda: nx.grid_2d_graph(4, 4),
-        "barbell": lambda: nx.barbell_graph(5, 2),
-        "hypercube": lambda: nx.hypercube_graph(4),
-        "circulant": lambda: nx.circulant_graph(14, [1, 2]),
-        "wheel": lambda: nx.wheel_graph(12),
-        "binary tree": lambda: nx.balanced_tree(2, 3),
-        "lollipop": lambda: nx.lollipop_graph(8, 4),
-    }
-    return nx.convert_node_labels_to_integers(fixed[name]())
+    """The graph of this name, drawn by ``seed`` if it is random."""
+    return GRAPHS[name](agents, seed) if name in GRAPHS else getattr(topologies, name)(agents)
 
 
 def network(name, agents, seed=0):
     """The schedule of this name: a graph's is static."""
-    match name:
-        case "lossy ring":
-            return topologies.LinkFailure(topologies.Static(topologies.ring(agents)), 0.3, seed=seed)
-        case "lossy":
-            return topologies.LinkFailure(
-                topologies.Static(topologies.random_geometric(agents, 0.6, seed=seed)), 0.4, seed=seed
-            )
-        case "matchings":
-            return topologies.Matchings(agents, seed=seed)
-        case "random_half":
-            return topologies.RandomEdges(graph("erdos_renyi", agents, seed), 0.5, seed=seed)
-        case "directed":
-            drawn = nx.gnp_random_graph(agents, 0.15, seed=seed, directed=True)
-            drawn = nx.compose(drawn, nx.cycle_graph(agents, nx.DiGraph))
-            return topologies.Static(drawn, weights=topologies.push)
-        case "lossy directed":
-            ring = nx.cycle_graph(agents, create_using=nx.DiGraph)
-            ring.add_edges_from((i, (i + 5) % agents) for i in range(0, agents, 2))
-            return topologies.LinkFailure(topologies.Static(ring, weights=topologies.push), 0.2, seed=seed)
-    return topologies.Static(graph(name, agents, seed))
+    return NETWORKS[name](agents, seed) if name in NETWORKS else Static(graph(name, agents, seed))
 
 
-@functools.lru_cache(1)
-def trained(case):
-    """The problem of a :class:`Trained`, the same in float32, the network and the start."""
-    X, y, loss = _data(case.data)
-    X = scale(X[:, X.std(axis=0) > 0] if case in GOSSIP else X)  # without constant features; TREES have none
-    classes = isinstance(loss, consensus.CrossEntropy)
-    y = y if classes or isinstance(loss, consensus.LogisticLoss) else scale(y)
-    if len(X) > ROWS:
-        drawn = np.random.default_rng(7).permutation(len(X))[:ROWS]
-        X, y = X[drawn], y[drawn]
-    outputs = len(np.unique(y)) if classes else 1
-    model = consensus.MLP([X.shape[1], *case.hidden, outputs]) if case.hidden else consensus.Linear(X.shape[1], outputs)
-    shards = consensus.partition(X, y if classes else y.astype(float), case.agents, case.scheme, seed=case.seed)
-    problem = consensus.Problem(model, loss, shards, consensus.L2(WEIGHT))
-    schedule = network(case.network, case.agents, 7 if case in GOSSIP else 1)
-    return problem, in_single(problem), schedule, model.init(np.random.default_rng(case.seed))
-
-
-def optimum(problem, start):
-    """The least objective that L-BFGS finds with all data in one place."""
-    return lowest(problem, start, maxiter=20000, maxfun=40000, gtol=1e-9, ftol=1e-15, maxcor=30)
-
-
+@functools.cache
 def make(case):
-    """As :func:`trained`, of a :class:`Case`."""
-    rng = np.random.default_rng([case.agents, len(case.costs)])
-    made = _functions if case.costs in ("quadratic", "quartic", "distances", "robust mean") else _model
-    problem, start = made(case, rng)
-    return problem, in_single(problem), network(case.network, case.agents, 11), start
+    """The problem, the same in float32, the network and the start."""
+    if isinstance(case, Trained):
+        (problem, start), seed = _trained(case), 7 if case in GOSSIP else 1
+    else:
+        made = _functions if case.costs in ("quadratic", "quartic", "distances", "robust mean") else _model
+        (problem, start), seed = made(case, np.random.default_rng([case.agents, len(case.costs)])), 11
+    return problem, in_single(problem), network(case.network, case.agents, seed), start
+
+
+def in_float64(case):
+    problem, _, schedule, start = make(case)
+    return problem, schedule, start
+
+
+def in_float32(case):
+    _, problem, schedule, start = make(case)
+    return problem, schedule, start.astype(problem.dtype)
 
 
 def in_single(problem):
@@ -242,14 +205,29 @@ def in_single(problem):
     return consensus.Problem(problem.model, problem.loss, replace(problem.shards, **parts), problem.regularizer)
 
 
+def _trained(case):
+    loss, data = DATA[case.data]
+    X, y = data()
+    X = scale(X[:, X.std(axis=0) > 0] if case in GOSSIP else X)  # without constant features; TREES have none
+    classes = loss is CLASSES
+    y = y if classes or loss is LOGISTIC else scale(y)
+    if len(X) > ROWS:
+        drawn = np.random.default_rng(7).permutation(len(X))[:ROWS]
+        X, y = X[drawn], y[drawn]
+    outputs = len(np.unique(y)) if classes else 1
+    model = consensus.MLP([X.shape[1], *case.hidden, outputs]) if case.hidden else consensus.Linear(X.shape[1], outputs)
+    shards = consensus.partition(X, y if classes else y.astype(float), case.agents, case.scheme, seed=case.seed)
+    return consensus.Problem(model, loss, shards, consensus.L2(WEIGHT)), model.init(np.random.default_rng(case.seed))
+
+
 def _model(case, rng):
     features, rows = 8, max(240, 8 * case.agents)
     X = rng.standard_normal((rows, features)) @ (np.eye(features) + 0.3 * rng.standard_normal((features, features)))
     y = X @ rng.standard_normal(features) / 3 + 0.3 * rng.standard_normal(rows)
-    loss, r, model = consensus.SquaredLoss(), consensus.L2(WEIGHT), consensus.Linear(features)
+    loss, r, model = SQUARED, consensus.L2(WEIGHT), consensus.Linear(features)
     match case.costs:
         case "logistic":
-            loss, y = consensus.LogisticLoss(), (y > 0).astype(float)
+            loss, y = LOGISTIC, (y > 0).astype(float)
         case "huber":
             loss, y = consensus.Huber(case.unit), y + 10 * (rng.random(rows) < 0.1) * rng.standard_normal(rows)
         case "lasso":

@@ -9,13 +9,9 @@ from consensus.solvers import DGD, LEAD, NEXT, SONATA, Compressed, ExactDiffusio
 from consensus.step_sizes import Diminishing
 from consensus.studies import Grid
 from consensus.surrogates import FullLinearization, PartialLinearization
-from experiments.shared import tuning
-from experiments.shared.tuning import Axis, Family
 
 LOCAL = 0.01  # tolerance of NEXT's local solves
 ORDERS = {"tracking, adapt then combine": "atc", "tracking, combine then adapt": "cta"}
-STEP = "step times L"
-WIDE = (Axis(STEP, (0.5, 1.0, 2.0), least=2**-6, most=2**8),)
 KINDS = {"constant": lambda step: step, "falling": lambda step: Diminishing(step, 0.01)}
 
 
@@ -29,10 +25,6 @@ def fixed(network):
     return network.static and symmetric(network)
 
 
-def lipschitz(problem):
-    return float(np.max(problem.lipschitz()))
-
-
 def known(declared):
     """What a problem declares; None if it does not."""
     try:
@@ -41,37 +33,49 @@ def known(declared):
         return None
 
 
+def within(least, value, most):
+    """The value; one outside is the end of a grid."""
+    if not least <= value <= most:
+        raise ValueError(f"must be between {least:g} and {most:g}; got {value:g}")
+    return value
+
+
 def reference(network):
     """NEXT with plain settings, run in full: with AdaptiveNEXT it says how low an objective can be."""
     return _approximation(network)(*((0.1, 0.3) if symmetric(network) else (0.3, 0.1)))
 
 
 def of_gossip(problem, network):
-    """``{name: Family}`` of solvers that send float32; steps of gradients are in units of 1 / L."""
-    L = lipschitz(problem)
-    axes = (Axis("tau", (0.1, 0.316228), 10**0.5), Axis("step", (0.25, 0.5), most=1.0))
+    """``{name: Grid}`` of solvers that send float32; steps of gradients are in units of 1 / L."""
+    L = float(np.max(problem.lipschitz()))
+
+    def steps(make, first=0.5):
+        return Grid(lambda step_times_L: make(step_times_L / L), step_times_L=[first, 2 * first, 4 * first])
+
+    plain = Grid(_approximation(network), tau=[0.1, 0.316228], step=[0.25, 0.5])
     if not symmetric(network):
-        step = (Axis(STEP, (0.125, 0.25, 0.5)),)
-        return {"PushDIGing": Family(lambda step: PushDIGing(step / L), step), "SONATA": Family(_approximation(network), axes)}
-    step = (Axis(STEP, (0.5, 1.0, 2.0)),)
-    found = {name: Family(lambda step, order=order: GradientTracking(step / L, order), step) for name, order in ORDERS.items()}
-    if fixed(network):
-        found["ExactDiffusion"] = Family(lambda step: ExactDiffusion(step / L), step)
-    return found | {"NEXT": Family(_approximation(network), axes)}
+        return {"PushDIGing": steps(PushDIGing, 0.125), "SONATA": plain}
+    found = {name: steps(lambda step, order=order: GradientTracking(step, order)) for name, order in ORDERS.items()}
+    return found | ({"ExactDiffusion": steps(ExactDiffusion)} if fixed(network) else {}) | {"NEXT": plain}
 
 
 def of_gossip_in_few_bits(problem, network, order):
-    """``{name: Family}`` of solvers that send a few bits a number, tracking in this order; they run on static networks only."""
+    """``{name: Grid}`` of solvers that send a few bits a number, tracking in this order; they run on static networks only."""
     if not fixed(network):
         return {}
-    L = lipschitz(problem)
-    axes = (Axis(STEP, (0.25, 0.5)), Axis("gamma", (0.5, 1.0), most=1.0))
+    L = float(np.max(problem.lipschitz()))
 
     def tracking(bits):
-        return Family(lambda step, gamma: Compressed(GradientTracking(step / L, order), Quantize(bits), gamma), axes)
+        return lambda step, gamma: Compressed(GradientTracking(step, order), Quantize(bits), gamma)
 
-    lead = Family(lambda step, gamma: LEAD(Quantize(6), step / L, gamma=gamma), axes)
-    return {"tracking, 4 bits": tracking(4), "tracking, 6 bits": tracking(6), "LEAD, 6 bits": lead}
+    def lead(step, gamma):
+        return LEAD(Quantize(6), step, gamma=within(0, gamma, 1))
+
+    def tuned(make):
+        axes = {"step_times_L": [0.25, 0.5], "gamma": [0.5, 1.0]}
+        return Grid(lambda step_times_L, gamma: make(step_times_L / L, gamma), **axes)
+
+    return {"tracking, 4 bits": tuned(tracking(4)), "tracking, 6 bits": tuned(tracking(6)), "LEAD, 6 bits": tuned(lead)}
 
 
 def _approximation(network):
@@ -79,19 +83,24 @@ def _approximation(network):
     return lambda tau, step: solver(PartialLinearization(tau), step, tolerance=LOCAL)
 
 
+def _wide(make):
+    return Grid(lambda step_times_L: make(within(2**-6, step_times_L, 2**8)), step_times_L=[0.5, 1.0, 2.0])
+
+
 def of_default(problem, network, L):
-    """``{kind: {name: Family}}`` of the rivals of no solver at all that suit a problem and a network."""
+    """``{kind: {name: solver or Grid}}`` of the rivals of no solver at all that suit a problem and a network."""
     smooth, exact = problem.regularizer.quadratic, fixed(network)
-    tau, part = Axis("tau / L", (1e-3, 1e-2), 10**0.5, least=1e-6, most=1.0), Axis("step", (0.5, 1.0), least=2**-4, most=1.0)
-    method = NEXT if symmetric(network) else SONATA
+    method, partial = NEXT if symmetric(network) else SONATA, _approximation(network)
 
     def steps(make):
-        return Family(lambda k: make(k / L), WIDE)
+        return _wide(lambda k: make(k / L))
 
-    found = {f"{method.__name__}, full": Family(lambda k: method(FullLinearization(L / k), 1.0), WIDE)}
+    found = {f"{method.__name__}, full": _wide(lambda k: method(FullLinearization(L / k), 1.0))}
     if has_model(problem):
-        partial = _approximation(network)
-        found[f"{method.__name__}, partial"] = Family(lambda t, a: partial(t * L, a), (tau, part))
+        found[f"{method.__name__}, partial"] = Grid(
+            lambda tau_over_L, step: partial(within(1e-6, tau_over_L, 1) * L, within(2**-4, step, 1)),
+            **{"tau_over_L": [1e-3, 3.16228e-3, 1e-2, 3.16228e-2], "step": [0.5, 1.0]},
+        )
     if not symmetric(network):
         found["PushDIGing"] = steps(PushDIGing)
     elif smooth:
@@ -100,29 +109,33 @@ def of_default(problem, network, L):
         names = ("EXTRA", "ExactDiffusion") if smooth else ("NIDS", "PGEXTRA")
         found |= {name: steps(getattr(solvers, name)) for name in names}
         theory = ["AutoGT", *(["KGT"] if known(problem.lipschitz) is not None else [])] if smooth else []
-        found |= {name: Family(getattr(solvers, name)) for name in theory}
+        found |= {name: getattr(solvers, name)() for name in theory}
     untuned = by_theory(problem) if exact else ()
-    return {"float": found, "untuned": {name: Family(getattr(solvers, name)) for name in untuned}}
+    return {"float": found, "untuned": {name: getattr(solvers, name)() for name in untuned}}
 
 
-def of_default_in_4_bits(problem, network, L, plain, done, merits):
-    """``{name: Family}``: NEXT and tracking with their best settings in float of what is ``done``, gamma tuned, and LEAD."""
+def of_default_in_4_bits(problem, network, L, plain, settings):
+    """``{name: Grid}``: NEXT and tracking with their best ``settings`` in float, gamma tuned, and LEAD."""
     if not fixed(network):
         return {}
-    gamma = (Axis("gamma", (0.5, 1.0), least=2**-3, most=1.0),)
 
     def short(solver):
-        return Family(lambda g: Compressed(solver, Quantize(4), g), gamma)
+        return Grid(lambda gamma: Compressed(solver, Quantize(4), within(2**-3, gamma, 1)), gamma=[0.5, 1.0])
 
     found = {
-        f"{name}, {family.shown(point)}": short(family.make(*point))
-        for name, family in plain.items()
+        f"{name}, {setting}": short(at(grid, setting))
+        for name, grid in plain.items()
         if name.startswith("NEXT") or name == "tracking, atc"
-        for point in set(tuning.best(done, name, merits).values())
+        for setting in settings[name]
     }
     if problem.regularizer.quadratic:
-        found["LEAD"] = Family(lambda k: LEAD(Quantize(4), k / L), WIDE)
+        found["LEAD"] = _wide(lambda k: LEAD(Quantize(4), k / L))
     return found
+
+
+def at(grid, setting):
+    """The solver of a setting in words."""
+    return grid.solver(tuple(float(part.partition(" = ")[2]) for part in setting.split(", ")))
 
 
 def by_theory(problem):
