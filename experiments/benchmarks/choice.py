@@ -1,6 +1,5 @@
 """The way in which a local problem is solved against the fastest way, for shapes from 1 to 10^6."""
 
-import argparse
 import functools
 import itertools
 from unittest import mock
@@ -13,7 +12,7 @@ from consensus._arrays.parallel import one_blas_thread
 from consensus.local import Exact, semismooth
 from consensus.problems.state import Cache
 from consensus.surrogates import PartialLinearization
-from experiments.shared.timing import timed
+from experiments.shared.timing import Rows, options, timed
 
 SIZES = (1, 10, 100, 1000, 10_000, 100_000, 1_000_000)
 NETWORKS = ([10, 5, 1], [20, 50, 1], [64, 100, 1], [30, 20, 5], [64, 32, 10], [784, 300, 100, 1])
@@ -71,26 +70,20 @@ def least_seconds(functions):
     return least
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.choice", description=__doc__)
-    parser.add_argument("--regularizers", nargs="+", choices=tuple(REGULARIZERS), default=list(REGULARIZERS))
-    options = parser.parse_args(arguments)
-    shapes = [(n, widths) for widths in ([P, 1] for P in SIZES) for n in SIZES if n * widths[0] <= LARGEST]
+def main():
+    given = options(__doc__, regularizers=(list(REGULARIZERS), "of the local problems"))
+    shapes = [(n, [P, 1]) for P in SIZES for n in SIZES if n * P <= LARGEST]
     shapes += [(n, widths) for widths in NETWORKS for n in (10, 50, 200, 1000)]
-    print(f"{'regularizer':<12}{'samples':>9}{'widths':>17}{'chosen [ms]':>13}{'best [ms]':>11}{'ratio':>7}  best way")
+    rows = Rows("regularizer", 12, {"samples": "", "widths": ">15", "chosen [ms]": ".2f", "best [ms]": ".2f", "ratio": ".2f"})
     worst = 0.0
     with one_blas_thread:
-        for name, (n, widths) in tqdm(list(itertools.product(options.regularizers, shapes)), disable=None):
+        for name, (n, widths) in tqdm(list(itertools.product(given.regularizers, shapes)), disable=None):
             times = least_seconds(runs(*made(n, widths, REGULARIZERS[name])))
             chosen = times.pop("chosen")
             best = min(times, key=times.get, default=None)
             least = min(times.get(best, chosen), chosen)
             worst = max(worst, chosen / least)
-            shape = "-".join(map(str, widths))
-            print(
-                f"{name:<12}{n:>9}{shape:>17}{chosen * 1e3:>13.2f}{least * 1e3:>11.2f}{chosen / least:>7.2f}  {best}",
-                flush=True,
-            )
+            rows.add(name, n, "-".join(map(str, widths)), chosen * 1e3, least * 1e3, chosen / least, f" {best}")
     print(f"largest ratio {worst:.2f} (to reach: 1.5)")
 
 

@@ -1,8 +1,5 @@
 """Predicted against measured seconds of MPI runs on this machine: a cluster fitted to some, asked about the others."""
 
-import argparse
-import json
-
 import numpy as np
 
 import consensus
@@ -10,8 +7,8 @@ import topologies
 from consensus.costs import Cluster, load
 from consensus.engines import MPI
 from consensus.solvers import GradientTracking
-from experiments.benchmarks.core import shards
-from experiments.shared import timing
+from experiments.benchmarks.core import layered
+from experiments.shared.timing import ONE_THREAD, Rows, in_turn, on_ranks, options
 
 RANKS = 2
 # Agents, samples an agent, inputs, units, rounds: small and large messages, little and much to compute.
@@ -28,9 +25,8 @@ ASKED = [(4, 40, 20, 10, 160), (8, 50, 200, 150, 30), (4, 800, 64, 100, 25), (16
 
 
 def setting(agents, samples, inputs, units, rounds):
-    model = consensus.MLP([inputs, units, 1])
-    problem = consensus.Problem(model, consensus.SquaredLoss(), shards(agents, samples, inputs), consensus.L2(1e-3))
-    return problem, topologies.Static(topologies.ring(agents)), GradientTracking(1e-3), rounds
+    problem, network = layered(agents, samples, inputs, units, 1), topologies.Static(topologies.ring(agents))
+    return problem, network, GradientTracking(1e-3), rounds
 
 
 def run(problem, network, solver, rounds, engine="stacked", **options):
@@ -39,38 +35,27 @@ def run(problem, network, solver, rounds, engine="stacked", **options):
     return consensus.solve(problem, network, solver, rounds=rounds, **options).history
 
 
-def on_ranks(repeats):
-    """Run all settings on each rank under mpiexec; the first prints the least seconds of every setting."""
-    engine = MPI()
-    settings = [setting(*each) for each in KNOWN + ASKED]
+def least(repeats):
+    """The least seconds of every setting, on the first rank."""
+    engine, settings = MPI(), [setting(*each) for each in KNOWN + ASKED]
     # Round after round through all of them: whoever else uses the machine for a while slows them down alike.
-    found = [[run(*each, engine)["seconds"][-1] for each in settings] for _ in range(repeats)]
-    if engine.root:
-        print(json.dumps(np.min(found, axis=0).tolist()))
+    found = in_turn([lambda each=each: run(*each, engine)["seconds"][-1] for each in settings], repeats)
+    return found.min(axis=0).tolist() if engine.root else None
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5, help="of every run, of which the fastest counts; default: 5")
-    parser.add_argument("--ranks", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.ranks:
-        return on_ranks(options.ranks)
-    # A machine is a core: with threads of their own, ranks would take each other's.
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    measured = json.loads(timing.on_ranks(RANKS, "experiments.benchmarks.cluster", "--ranks", options.repeats, **threads))
+    repeats = options(__doc__, repeats=(5, "of every run, of which the fastest counts")).repeats
+    measured = on_ranks(RANKS, least, repeats, **ONE_THREAD)  # a machine is a core: ranks would take each other's
     loads = []
     for each in KNOWN + ASKED:
         problem, network, *how = setting(*each)
         loads.append(load(run(problem, network, *how), problem, network, machines=RANKS))
     cluster = Cluster.fitted(loads[: len(KNOWN)], measured[: len(KNOWN)])
     print(cluster)
-    print(f"{'agents, samples, inputs, units, rounds':<42} {'measured':>9} {'predicted':>10}  ratio")
-    for number, (each, part, seconds) in enumerate(zip(KNOWN + ASKED, loads, measured, strict=True)):
+    rows = Rows("agents, samples, inputs, units, rounds", 42, {"measured": ".3f", "predicted": ".3f", "ratio": ".2f"})
+    for each, part, seconds in zip(KNOWN + ASKED, loads, measured, strict=True):
         predicted = cluster.seconds(part)[-1]
-        use = "fitted" if number < len(KNOWN) else "asked, 0.75 .. 1.25"
-        print(f"{each!s:<42} {seconds:>8.3f}s {predicted:>9.3f}s  {predicted / seconds:.2f}  {use}")
-    return None
+        rows.add(each, seconds, predicted, predicted / seconds, "fitted" if each in KNOWN else "asked, 0.75 .. 1.25")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Nanoseconds an element of the kernels: compiled and by NumPy; in cache and out of it; with and without AVX-512."""
 
+import itertools
 import math
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 
 from consensus import kernels
-from experiments.shared.timing import again_without_avx512, median_seconds
+from experiments.shared.timing import Rows, again_without_avx512, median_seconds, options
 
 SIZES = {"in cache": 20_000, "out of it": 4_000_000}  # numbers
 COLUMNS = 10  # of logits, for the softmax
@@ -30,10 +32,8 @@ def arguments(name, size, dtype):
     if name == "mixed":
         matrix = sp.random_array((AGENTS, AGENTS), density=0.2, format="csr", rng=rng, dtype=dtype)
         return x.reshape(AGENTS, -1), matrix.data, *(part.astype(np.intp) for part in (matrix.indices, matrix.indptr))
-    if name == "scaled_rows":
-        return rng.normal(size=size // COLUMNS**2).astype(dtype), x.reshape(-1, COLUMNS**2)
-    if name == "outer":
-        return rng.normal(size=size // COLUMNS**2).astype(dtype), x[: COLUMNS**2]
+    if name in ("scaled_rows", "outer"):
+        return rng.normal(size=size // COLUMNS**2).astype(dtype), x.reshape(-1, COLUMNS**2)[0 if name == "outer" else ...]
     if name.startswith("upper"):  # of two numbers one is below the diagonal
         order = math.isqrt(size)
         return (np.ones((order, order), dtype),)
@@ -69,26 +69,17 @@ def nanoseconds(function, size):
     return median_seconds(several, repeats=15) / calls / size * 1e9
 
 
-def table():
-    names = [name for name in kernels.__all__ if hasattr(getattr(kernels, name), "__wrapped__")]
-    print(f"{'ns an element':<20} {'dtype':>8} {'where':>10} {'here':>7} {'NumPy':>7}")
-    for where, size in SIZES.items():
-        for dtype in (np.float64, np.float32):
-            source, target = np.ones(size, dtype), np.empty(size, dtype)
-            print(row("copy", dtype, where, nanoseconds(lambda: np.copyto(target, source), size)))  # noqa: B023
-            for name in names:
-                kernel, given = getattr(kernels, name), arguments(name, size, dtype)
-                out = given[0] if name.endswith("_sum") else np.ones_like(result_of(name, given))  # as models call them
-                times = [nanoseconds(lambda f=f: f(*given, out=out), size) for f in (kernel, kernel.__wrapped__)]  # noqa: B023
-                print(row(name, dtype, where, *times))
-
-
-def row(name, dtype, where, *times):
-    return f"{name:<20} {np.dtype(dtype).name:>8} {where:>10} " + " ".join(f"{time:>7.2f}" for time in times)
-
-
 def main():
-    table()
+    options(__doc__)
+    names = [name for name in kernels.__all__ if hasattr(getattr(kernels, name), "__wrapped__")]
+    rows = Rows("ns an element", 20, {"dtype": "", "where": "", "here": ".2f", "NumPy": ".2f"})
+    for (where, size), dtype in itertools.product(SIZES.items(), (np.float64, np.float32)):
+        setting = np.dtype(dtype).name, where
+        rows.add("copy", *setting, nanoseconds(partial(np.copyto, np.empty(size, dtype), np.ones(size, dtype)), size), None)
+        for name in names:
+            kernel, given = getattr(kernels, name), arguments(name, size, dtype)
+            out = given[0] if name.endswith("_sum") else np.ones_like(result_of(name, given))  # as models call them
+            rows.add(name, *setting, *(nanoseconds(partial(f, *given, out=out), size) for f in (kernel, kernel.__wrapped__)))
     again_without_avx512("experiments.benchmarks.kernels")
 
 

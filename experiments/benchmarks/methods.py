@@ -1,16 +1,14 @@
 """A round of every exact method against the plain NumPy statement of its update: to reach, at most 1.3 times its time."""
 
 import functools
-import itertools
-import time
 
 import numpy as np
 
 import consensus
 import topologies
 from consensus import solvers
-from experiments.benchmarks.core import ours, shards
-from experiments.shared.timing import options
+from experiments.benchmarks.core import in_rounds, ours, shards, stated
+from experiments.shared.timing import Rows, options
 from tests.reference import multipliers, statements
 from tests.reference.exact_methods import METHODS
 from tests.reference.least_squares import RIDGE, Costs
@@ -28,36 +26,23 @@ KEPT = {
 }
 
 
-def plain(costs, matrix, solver, statement, rounds):
-    iterates = statement(matrix, costs, np.zeros((matrix.shape[0], costs.x.shape[2])), solver)
-    w = next(iterates)
-    since = time.perf_counter()
-    with np.errstate(invalid="ignore"):  # differences at the optimum over such
-        for w in itertools.islice(iterates, rounds):  # noqa: B007
-            pass
-    return w, (time.perf_counter() - since) / rounds
-
-
 def compare(shape, repeats, seconds):
     agents, samples, features = shape
     data, network = shards(*shape), topologies.Static(topologies.random_regular(agents, 4, seed=0))
     problem = consensus.Problem(consensus.Linear(features), consensus.SquaredLoss(), data, consensus.L2(RIDGE))
     costs, matrix = Costs(data.features, data.targets, problem.weights), network.weights(0).toarray()
     print(f"\n{agents} agents, {samples} samples of {features} features; medians of {repeats} alternating runs")
-    print(f"{'method':<28} {'us a round':>11} {'plain NumPy':>12} {'ratio':>6}")
+    rows = Rows("method", 28, {"us a round": ".1f", "plain NumPy": ".1f", "ratio": ".2f"})
     for solver, statement in (*METHODS.items(), *KEPT.items()):
         ready = solver.prepared(problem, network)
-        w, theirs = plain(costs, matrix, ready, statement, CHECKED)
-        error = np.abs(ours(problem, network, ready, CHECKED)[0] - w).max()
-        assert error < 1e-9 * max(1, np.abs(w).max()), f"{solver}: they differ by {error:.1e}"
-        rounds = max(3, int(seconds / theirs))
-        times = [
-            (ours(problem, network, ready, rounds)[1], plain(costs, matrix, ready, statement, rounds)[1])
-            for _ in range(repeats)
-        ]
-        mine, theirs = np.median(times, axis=0) * 1e6
+        plain = functools.partial(statement, matrix, costs, np.zeros((agents, costs.x.shape[2])), ready)
+        with np.errstate(invalid="ignore"):  # differences at the optimum over such
+            w, theirs = stated(plain(), CHECKED)
+            error = np.abs(ours(problem, network, ready, CHECKED)[0] - w).max()
+            assert error < 1e-9 * max(1, np.abs(w).max()), f"{solver}: they differ by {error:.1e}"
+            mine, theirs, _ = in_rounds(problem, network, ready, plain, max(3, int(seconds / theirs)), repeats)
         name = type(solver).__name__ + (", inverses kept" if statement in KEPT.values() else "")
-        print(f"{name:<28} {mine:>11.1f} {theirs:>12.1f} {mine / theirs:>6.2f}", flush=True)
+        rows.add(name, mine * 1e6, theirs * 1e6, mine / theirs)
 
 
 def main():

@@ -11,69 +11,62 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import consensus
 import topologies
 from consensus._arrays.parallel import for_chunks, one_blas_thread
 from consensus.engines.stacked import StackedNetwork
 from consensus.kernels import blas as _blas
 from consensus.solvers import NEXT
 from consensus.surrogates import PartialLinearization
-from experiments.benchmarks.core import shards
+from experiments.benchmarks.core import layered
+from experiments.shared.timing import Rows, options
 
 AGENTS, SAMPLES, INPUTS, HIDDEN = 20, 500, 64, 100
 REPEATS = 9
 
 
-class Calls:
-    """The calls of BLAS and LAPACK in a round, and nothing else but the loop over agents."""
+class Calls(threading.local):
+    """The calls of BLAS and LAPACK in a round, and nothing else but the loop over agents; threads have buffers of their own."""
 
     def __init__(self, features):
-        rng = np.random.default_rng(0)
-        self.x, self.local = features, threading.local()
-        self.w = rng.standard_normal((AGENTS, INPUTS, HIDDEN))
-        self.last = rng.standard_normal((AGENTS, HIDDEN, 1))
-
-    def buffers(self):
-        if not hasattr(self.local, "held"):
-            hidden, square = np.zeros((SAMPLES, HIDDEN)), np.zeros((SAMPLES, SAMPLES))
-            ones, out = np.ones((SAMPLES, 1)), np.zeros((SAMPLES, 1))
-            self.local.held = hidden, hidden.copy(), square, square.copy(), ones, out, np.zeros((INPUTS, HIDDEN))
-        return self.local.held
+        draw = np.random.default_rng(0).standard_normal
+        self.x, self.w, self.last = features, draw((AGENTS, INPUTS, HIDDEN)), draw((AGENTS, HIDDEN, 1))
+        self.hidden, self.moved = np.zeros((2, SAMPLES, HIDDEN))
+        self.gram, self.inner = np.zeros((2, SAMPLES, SAMPLES))
+        self.ones, self.out, self.slopes = np.ones((SAMPLES, 1)), np.zeros((SAMPLES, 1)), np.zeros((INPUTS, HIDDEN))
 
     def round(self):
-        for_chunks(self.gradients, AGENTS, SAMPLES * (INPUTS + HIDDEN) * 16)
-        for_chunks(self.solves, AGENTS, SAMPLES**2 * 16, SAMPLES**3)
+        for_chunks(each(self.gradient), AGENTS, SAMPLES * (INPUTS + HIDDEN) * 16)
+        for_chunks(each(self.solve), AGENTS, SAMPLES**2 * 16, SAMPLES**3)
 
-    def gradients(self, rows):
-        for agent in range(rows.start, rows.stop):
-            self.forward(agent)
-            self.backward(agent)
+    def gradient(self, agent):
+        self.forward(agent)
+        self.backward(agent)
 
     def forward(self, agent):
-        hidden, _, _, _, _, out, _ = self.buffers()
-        np.matmul(self.x[agent], self.w[agent], out=hidden)
-        np.matmul(hidden, self.last[agent], out=out)
+        np.matmul(self.x[agent], self.w[agent], out=self.hidden)
+        np.matmul(self.hidden, self.last[agent], out=self.out)
 
     def backward(self, agent):
-        hidden, _, _, _, ones, _, w = self.buffers()
-        hidden.T @ ones  # the last layer's weights
-        np.matmul(self.x[agent].T, hidden, out=w)
-        ones.T @ hidden  # the biases
+        self.hidden.T @ self.ones  # the last layer's weights
+        np.matmul(self.x[agent].T, self.hidden, out=self.slopes)
+        self.ones.T @ self.hidden  # the biases
 
-    def solves(self, rows):
-        for agent in range(rows.start, rows.stop):
-            self.forward(agent)
-            hidden, moved, gram, inner, _, out, _ = self.buffers()
-            square(hidden, gram, 0)
-            square(self.x[agent], inner, 0)
-            square(hidden, gram, 1)
-            np.einsum("nn->n", gram)[...] += 1
-            np.matmul(self.x[agent], self.w[agent], out=moved)  # J u
-            np.matmul(moved, self.last[agent], out=out)
-            np.matmul(hidden, self.last[agent], out=out)
-            assert _blas.cholesky(gram)
-            _blas.solve(gram, out[:, 0].copy())
-            self.backward(agent)  # J' of that
+    def solve(self, agent):
+        self.forward(agent)
+        square(self.hidden, self.gram, 0)
+        square(self.x[agent], self.inner, 0)
+        square(self.hidden, self.gram, 1)
+        np.einsum("nn->n", self.gram)[...] += 1
+        np.matmul(self.x[agent], self.w[agent], out=self.moved)  # J u
+        np.matmul(self.moved, self.last[agent], out=self.out)
+        np.matmul(self.hidden, self.last[agent], out=self.out)
+        assert _blas.cholesky(self.gram)
+        _blas.solve(self.gram, self.out[:, 0].copy())
+        self.backward(agent)  # J' of that
+
+
+def each(call):
+    return lambda rows: [call(agent) for agent in range(rows.start, rows.stop)]
 
 
 def square(rows, out, beta):
@@ -92,29 +85,24 @@ def seconds_of(function):
 
 
 def main():
-    data = shards(AGENTS, SAMPLES, INPUTS)
-    problem = consensus.Problem(consensus.MLP([INPUTS, HIDDEN, 1]), consensus.SquaredLoss(), data, consensus.L2(1e-3))
+    options(__doc__)
+    problem = layered(AGENTS, SAMPLES, INPUTS, HIDDEN, 1)
     network = StackedNetwork(topologies.Static(topologies.random_regular(AGENTS, 4, seed=0)), problem.dtype)
     solver = NEXT(PartialLinearization(1.0), 0.1)
-    start = np.tile(problem.model.init(np.random.default_rng(0)), (AGENTS, 1))
-    print(
-        f"{'threads':>8} {'time of':>8} {'ms a round':>11} {'BLAS, LAPACK':>13} {'outside':>8} {'at least':>9}   to reach: 25%"
-    )
+    state = solver.init(problem, np.tile(problem.model.init(np.random.default_rng(0)), (AGENTS, 1)))
+    columns = {"time of": "", "ms a round": ".1f", "BLAS, LAPACK": ".1f", "outside": ".0%", "at least": ".0%", "to reach": ""}
+    rows = Rows("threads", 8, columns)
     for threads in (1, 2):
-        calls, state = Calls(data.features), solver.init(problem, start)
+        calls = Calls(problem.shards.features)
+        ways = (lambda: solver.step(problem, network, state), calls.round)
         with threadpool_limits(threads), one_blas_thread:
-            solver.step(problem, network, state)
-            calls.round()
-            rounds, inside = np.array(
-                [
-                    (seconds_of(lambda s=state: solver.step(problem, network, s)), seconds_of(calls.round))
-                    for _ in range(REPEATS)
-                ]
-            ).swapaxes(0, 1)
-        for name, whole, part in zip(("cores", "clock"), rounds.T, inside.T, strict=True):
+            for way in ways:
+                way()
+            times = np.array([[seconds_of(way) for way in ways] for _ in range(REPEATS)])
+        for name, (whole, part) in zip(("cores", "clock"), times.transpose(2, 1, 0), strict=True):
             ms = 1e3 * np.median(whole), 1e3 * np.median(part)
             outside, least = 1 - np.median(part / whole), 1 - part.min() / whole.min()  # what others do only adds to the least
-            print(f"{threads:>8} {name:>8} {ms[0]:>11.1f} {ms[1]:>13.1f} {outside:>8.0%} {least:>9.0%}", flush=True)
+            rows.add(threads, name, *ms, outside, least, "25%")
 
 
 if __name__ == "__main__":
