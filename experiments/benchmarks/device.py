@@ -6,9 +6,8 @@ With ``--count`` no time is taken: calls of PyTorch in a round and for a recorde
 one time, over those of the loop by hand, which records nothing.
 """
 
-import argparse
-import statistics
 import weakref
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +19,7 @@ import consensus
 import topologies
 from consensus.device import Device
 from consensus.solvers import GradientTracking
-from experiments.shared.timing import timed
+from experiments.shared.timing import Rows, in_turn, options, timed
 
 BATCH, STEP = 32, 0.05
 _LARGE = 1 << 26  # numbers of all agents from which one process would take minutes a round
@@ -125,18 +124,10 @@ class Counted(TorchDispatchMode):
         return found
 
 
-def count(name, agents, run, hand):
-    def counted(call):
-        with Counted() as found:
-            call()
-        return found
-
-    ways = (lambda: run(8), lambda: run(16), lambda: run(16, 1), lambda: hand(8))
-    short, long, recorded, by_hand = map(counted, ways)
-    a_round, row = (long.calls - short.calls) / 8, (recorded.calls - long.calls) / 15
-    print(
-        f"{name:<22}{agents:>7}{a_round:>14.0f}{row:>14.0f}{row / a_round:>14.2f}{short.most / by_hand.most:>14.2f}", flush=True
-    )
+def counted(call):
+    with Counted() as found:
+        call()
+    return found
 
 
 def cases(device, quick):
@@ -172,21 +163,20 @@ def by_hand(problem, network, w, rounds, device, graph=False):
     With ``graph`` a round is captured once, as a CUDA graph, and replayed.
     """
     model, agents = problem.model, problem.agents
-    if not isinstance(model, consensus.MLP):
-        module, names = model._module, [name for name, _ in model._module.named_parameters()]
+    module = getattr(model, "_module", None)  # None of MLP
+    names = [name for name, _ in module.named_parameters()] if module else []
 
     def loss(row, x, y, c):
         parts = {span.name: row[span.start : span.start + int(np.prod(span.shape))].view(span.shape) for span in model.layout}
-        if isinstance(model, consensus.MLP):
-            outputs = torch.tanh(x @ parts["0.weight"] + parts["0.bias"]) @ parts["1.weight"] + parts["1.bias"]
-        else:
+        if names:
             outputs = torch.func.functional_call(module, {name: parts[name] for name in names}, (x,))
+        else:
+            outputs = torch.tanh(x @ parts["0.weight"] + parts["0.bias"]) @ parts["1.weight"] + parts["1.bias"]
         return (c * torch.nn.functional.cross_entropy(outputs, y[:, 0], reduction="none")).sum()
 
     gradients = torch.func.vmap(torch.func.grad(loss))
-    x, y = (torch.from_numpy(part).to(device) for part in (problem.shards.features, problem.shards.targets.astype(np.int64)))
-    weights, W = (torch.from_numpy(part).to(device) for part in (problem.weights, network.weights(0).toarray()))
-    w = torch.from_numpy(w).to(device)
+    arrays = problem.shards.features, problem.shards.targets.astype(np.int64), problem.weights, w, network.weights(0).toarray()
+    x, y, weights, w, W = (torch.from_numpy(part).to(device) for part in arrays)
     W = W.to(w.dtype)
     batches, all_agents = consensus.Minibatches(BATCH), torch.arange(agents, device=device)[:, None]
 
@@ -200,93 +190,92 @@ def by_hand(problem, network, w, rounds, device, graph=False):
 
     batch = [part.to(device) for part in drawn(0)]
     g = gradient(w, *batch)
-    tracker = g.clone()
+    state = w, g.clone(), g
 
-    def advance():
-        nonlocal w, tracker, g
+    def advanced(w, tracker, g):
         w = W @ (w - STEP * tracker)
         new = gradient(w, *batch)
-        tracker, g = W @ (tracker + new - g), new
+        return w, W @ (tracker + new - g), new
 
     if not graph:
         for round in range(rounds):
             batch = [part.to(device) for part in drawn(round + 1)]
-            advance()
-        return w.cpu().numpy()
-    kept = state = w, tracker, g
+            state = advanced(*state)
+        return state[0].cpu().numpy()
     beside = torch.cuda.Stream()
     with torch.cuda.stream(beside):  # as PyTorch asks for: once before it is captured
-        advance()
+        advanced(*state)
     torch.cuda.current_stream().wait_stream(beside)
-    w, tracker, g = state
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
-        advance()
-        for old, new in zip(kept, (w, tracker, g), strict=True):
-            old.copy_(new)
+        copied(state, advanced(*state))
     for round in range(rounds):
-        for old, new in zip(batch, drawn(round + 1), strict=True):
-            old.copy_(new)
+        copied(batch, drawn(round + 1))
         captured.replay()
-    return kept[0].cpu().numpy()
+    return state[0].cpu().numpy()
 
 
-def compare(name, model, agents, data, device, rounds, repeats, counting):
+def copied(old, new):
+    for to, of in zip(old, new, strict=True):
+        to.copy_(of)
+
+
+def compare(rows, name, model, agents, data, given):
     X, y = data(np.random.default_rng(0), agents * 100)
     problem = consensus.Problem(model, consensus.CrossEntropy(), consensus.partition(X, y, agents=agents))
     network, start = topologies.Static(topologies.ring(agents)), problem.model.init(np.random.default_rng(0))
     w = np.tile(start.astype("float32"), (agents, 1))
-    solver = GradientTracking(STEP, batch=BATCH)
-    large = w.size > _LARGE
+    solver, cuda, large = GradientTracking(STEP, batch=BATCH), given.device.startswith("cuda"), w.size > _LARGE
 
     def run(engine, count, every=None):
-        options = {"record_every": every or count, "start": start, "rounds": count}
-        seconds, found = timed(consensus.solve, problem, network, solver, engine=engine, **options)
-        return seconds, found.w
+        options = {"record_every": every or count, "start": start, "rounds": count, "engine": engine}
+        return consensus.solve(problem, network, solver, **options).w
 
-    def hand(count, **options):
-        return timed(by_hand, problem, network, w, count, device, **options)
-
-    ways = {"Device": lambda n: run(Device(device), n), "by hand": hand}
-    if device.startswith("cuda"):
-        ways["graph by hand"] = lambda n: hand(n, graph=True)
+    on_device, hand = partial(run, Device(given.device)), partial(by_hand, problem, network, w, device=given.device)
+    ways = {"Device": on_device, "by hand": hand}
+    if cuda:
+        ways["graph by hand"] = partial(hand, graph=True)
     if not large:
-        ways["one process"] = lambda n: run("stacked", n)
-    ends, most = {}, {}
+        ways["one process"] = partial(run, "stacked")
+    ends, most = {}, dict.fromkeys(ways, np.nan)
     for way, call in ways.items():
-        torch.cuda.reset_peak_memory_stats() if device.startswith("cuda") else None
-        ends[way] = call(3)[1]
-        most[way] = torch.cuda.max_memory_allocated() if device.startswith("cuda") else np.nan
+        torch.cuda.reset_peak_memory_stats() if cuda else None
+        ends[way] = call(3)
+        most[way] = torch.cuda.max_memory_allocated() if cuda else np.nan
     error = max(np.abs(end - ends["by hand"]).max() for end in ends.values())
     assert error < 1e-3 * np.abs(ends["by hand"]).max(), f"they differ by {error:.1e}"
-    if counting:
-        return count(name, agents, lambda *given: run(Device(device), *given), hand)
     del ends
-    took = {way: [] for way in ways}
-    rounds, repeats = (max(3, rounds // 20), 1) if large else (rounds, repeats)
-    for _ in range(repeats):  # in turn; what a run costs beside its rounds is left out
-        for way, call in ways.items():
-            took[way].append((call(rounds)[0] - call(1)[0]) / (rounds - 1))
-    took = {way: statistics.median(seconds) for way, seconds in took.items()}
-    shown = "".join(f"{1e3 * took[way]:>14.2f}" if way in took else f"{'-':>14}" for way in WAYS)
+    if given.count:
+        calls = partial(on_device, 8), partial(on_device, 16), partial(on_device, 16, 1), partial(hand, 8)
+        short, long, recorded, theirs = map(counted, calls)
+        a_round, row = (long.calls - short.calls) / 8, (recorded.calls - long.calls) / 15
+        return rows.add(name, agents, a_round, row, row / a_round, short.most / theirs.most)
+    rounds, repeats = (max(3, given.rounds // 20), 1) if large else (given.rounds, given.repeats)
+
+    def seconds(call):  # what a run costs beside its rounds is left out
+        return (timed(call, rounds)[0] - timed(call, 1)[0]) / (rounds - 1)
+
+    times = np.median(in_turn([partial(seconds, call) for call in ways.values()], repeats), axis=0)
+    took = dict(zip(ways, times, strict=True))
     best = min(seconds for way, seconds in took.items() if "hand" in way)
-    print(f"{name:<22}{agents:>7}{shown}{took['Device'] / best:>14.2f}{most['Device'] / most['by hand']:>14.2f}", flush=True)
+    shown = (1e3 * took[way] if way in took else None for way in WAYS)
+    return rows.add(name, agents, *shown, took["Device"] / best, most["Device"] / most["by hand"])
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="few agents")
-    parser.add_argument("--count", action="store_true", help="calls and memory in place of time")
-    given = parser.parse_args(arguments)
+def main():
+    device = "cuda" if torch.cuda.is_available() else "cpu", "where"
+    numbers = {"rounds": (20, "of a run"), "repeats": (5, "turns")}
+    flags = {"quick": (False, "few agents"), "count": (False, "calls and memory in place of time")}
+    given = options(__doc__, device=device, **numbers, **flags)
     torch.set_num_threads(1)
     what = "calls of PyTorch, and memory" if given.count else f"milliseconds a round, medians of {given.repeats} turns"
-    columns = ("a round", "a row", "row/round", "memory/hand") if given.count else (*WAYS, "Device/best", "memory/hand")
-    print(f"on {given.device}: {what}\n{'':<22}{'agents':>7}" + "".join(f"{column:>14}" for column in columns))
-    for name, model, agents, data in cases(given.device, given.quick):
-        compare(name, model, agents, data, given.device, given.rounds, given.repeats, given.count)
+    print(f"on {given.device}: {what}")
+    columns = dict.fromkeys(WAYS, ".2f") | {"Device/best": ".2f"}
+    if given.count:
+        columns = {"a round": ".0f", "a row": ".0f", "row/round": ".2f"}
+    rows = Rows("", 22, {"agents": ""} | columns | {"memory/hand": ".2f"})
+    for case in cases(given.device, given.quick):
+        compare(rows, *case, given)
 
 
 if __name__ == "__main__":

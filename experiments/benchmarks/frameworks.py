@@ -6,6 +6,7 @@ measures a single core.
 
 import importlib
 import time
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -14,10 +15,12 @@ import consensus
 import topologies
 from consensus._arrays.parallel import one_blas_thread
 from consensus.solvers import DGD
-from experiments.shared.timing import side_by_side
+from experiments.benchmarks.networks import jax_loss, torch_loss
+from experiments.shared.timing import Rows, a_round, in_turn, options, side_by_side
 
 AGENTS, STEP, BATCH, ROUNDS = 10, 0.1, 32, 20
 DTYPES = (np.float32, np.float64)
+RING = topologies.Static(topologies.ring(AGENTS))
 
 
 def torch_networks():
@@ -60,113 +63,73 @@ def torch_by_hand(module, dtype):
     """``(w, x, y) -> gradients`` (agents, P) of the mean cross-entropy by vmap and by a loop; what makes tensors of arrays."""
     import torch
 
-    module = module.to(getattr(torch, np.dtype(dtype).name))
-    named = dict(module.named_parameters())
-    ends = np.cumsum([part.numel() for part in named.values()]).tolist()
-
-    def loss(parameters, x, y):
-        return torch.nn.functional.cross_entropy(torch.func.functional_call(module, parameters, (x,)), y)
-
-    one = torch.func.grad(loss)
-    all_at_once = torch.func.vmap(one)
-
-    def cut(w):
-        """The parameters in w (..., P)."""
-        return {
-            name: w[..., end - part.numel() : end].reshape(*w.shape[:-1], *part.shape)
-            for (name, part), end in zip(named.items(), ends, strict=True)
-        }
-
-    def by_vmap(w, x, y):
-        return torch.cat([part.flatten(1) for part in all_at_once(cut(w), x, y).values()], dim=1)
-
-    def by_loop(w, x, y):
-        return torch.stack([torch.cat([part.ravel() for part in one(cut(w), x, y).values()]) for w, x, y in zip(w, x, y)])
-
-    return by_vmap, by_loop, torch.from_numpy
+    one = torch.func.grad(torch_loss(module.to(getattr(torch, np.dtype(dtype).name))))
+    return torch.func.vmap(one), lambda w, x, y: torch.stack([*map(one, w, x, y)]), torch.from_numpy
 
 
 def jax_by_hand(apply, parameters, dtype):
     import jax
-    from jax.flatten_util import ravel_pytree
 
-    _, restore = ravel_pytree(jax.tree.map(lambda part: part.astype(dtype), parameters))
-
-    def loss(w, x, y):
-        outputs = jax.nn.log_softmax(apply(restore(w), x))
-        return -jax.numpy.take_along_axis(outputs, y[:, None], axis=1).mean()
-
-    one = jax.jit(jax.grad(loss))
+    one = jax.jit(jax.grad(jax_loss(apply, parameters, dtype)))
     return jax.jit(jax.vmap(one)), lambda w, x, y: [*map(one, w, x, y)], jax.numpy.asarray
 
 
-def problem(model, shape, samples, dtype):
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((AGENTS * samples, *shape)).astype(dtype), rng.integers(0, 10, AGENTS * samples)
-    return consensus.Problem(model, consensus.CrossEntropy(), consensus.partition(X, y, AGENTS, seed=0))
-
-
-def compare(name, network, model, by_hand, dtype):
-    """Print the medians of our time over those by hand, all called in turn."""
-    shape = (64,) if network == "MLP" else (1, 8, 8)
-    whole = problem(model, shape, 150, dtype)
+def compare(rows, name, network, model, by_hand, dtype):
+    """Add the medians of our time over those by hand, all called in turn."""
+    rng, shape = np.random.default_rng(0), (64,) if network == "MLP" else (1, 8, 8)
+    X, y = rng.standard_normal((AGENTS * 150, *shape)).astype(dtype), rng.integers(0, 10, AGENTS * 150)
+    whole = consensus.Problem(model, consensus.CrossEntropy(), consensus.partition(X, y, AGENTS, seed=0))
     w = (model.init(np.random.default_rng(0)) + 0.01 * np.random.default_rng(1).standard_normal((AGENTS, 1))).astype(dtype)
     *ways, tensor = by_hand
     x, y = tensor(whole.shards.features), tensor(whole.shards.targets[:, :, 0].astype(np.int64))
     theirs = [lambda way=way: np.asarray(way(tensor(w), x, y)) for way in ways]
     error = max(np.abs(AGENTS * whole.gradient(w) - found()).max() / np.abs(found()).max() for found in theirs)
     with one_blas_thread:  # as in the rounds of a run
-        ours, *others = np.median(side_by_side([lambda: whole.gradient(w), *theirs], repeats=31), axis=1)
-    rounds = [our_rounds(whole, w), *(rounds_by_hand(whole, w, way, tensor) for way in ways)]
-    mine, *hand = np.median([[run() for run in rounds] for _ in range(6)][1:], axis=0)
-    ratios = " ".join(f"{ratio:>8.2f}" for pair in zip(ours / others, mine / hand, strict=True) for ratio in pair)
-    print(f"{name:>8} {network:>4} {np.dtype(dtype).name:>8} {ours * 1e3:>10.2f} {ratios} {error:>10.1e}", flush=True)
+        ours, *others = np.median(side_by_side([lambda: whole.gradient(w), *theirs]), axis=1)
+    rounds = [partial(our_rounds, whole, w), *(partial(rounds_by_hand, whole, w, way, tensor) for way in ways)]
+    mine, *hand = np.median(in_turn(rounds, 6)[1:], axis=0)
+    ratios = (ratio for pair in zip(ours / others, mine / hand, strict=True) for ratio in pair)
+    rows.add(name, network, np.dtype(dtype).name, ours * 1e3, *ratios, error)
 
 
 def our_rounds(whole, w):
-    """Rounds of D-PSGD by the clock that the history keeps: observation is left out."""
-
-    def run():
-        graph = topologies.Static(topologies.ring(AGENTS))
-        found = consensus.solve(whole, graph, DGD(STEP, batch=BATCH), start=w, rounds=ROUNDS, record_every=ROUNDS)
-        return np.ptp(found.history["seconds"])
-
-    return run
+    """Seconds of rounds of D-PSGD."""
+    options = {"start": w, "rounds": ROUNDS, "record_every": ROUNDS}
+    return a_round(consensus.solve(whole, RING, DGD(STEP, batch=BATCH), **options).history)
 
 
 def rounds_by_hand(whole, w, gradients, tensor):
     rng, places, dtype = np.random.default_rng(0), np.arange(AGENTS)[:, None], w.dtype.type
-    weights = topologies.Static(topologies.ring(AGENTS)).weights(0).toarray().astype(dtype)
+    weights = RING.weights(0).toarray().astype(dtype)
     features, targets = whole.shards.features, whole.shards.targets[:, :, 0].astype(np.int64)
-
-    def run():
-        begin, iterate = time.perf_counter(), w
-        for _ in range(ROUNDS):
-            chosen = places, rng.integers(0, features.shape[1], (AGENTS, BATCH))
-            step = gradients(tensor(iterate), tensor(features[chosen]), tensor(targets[chosen]))
-            iterate = weights @ iterate - dtype(STEP) * np.asarray(step)
-        return time.perf_counter() - begin
-
-    return run
+    begin = time.perf_counter()
+    for _ in range(ROUNDS):
+        chosen = places, rng.integers(0, features.shape[1], (AGENTS, BATCH))
+        step = gradients(tensor(w), tensor(features[chosen]), tensor(targets[chosen]))
+        w = weights @ w - dtype(STEP) * np.asarray(step)
+    return (time.perf_counter() - begin) / ROUNDS
 
 
 def main():
+    options(__doc__)
     there = [name for name in ("torch", "jax") if find_spec(name)]
     if "jax" in there:
         importlib.import_module("jax").config.update("jax_enable_x64", True)
     if "torch" in there:  # one thread, as our calls have it: with more they wait for each other where a machine does other work
         importlib.import_module("torch").set_num_threads(1)
-    print("Our time over that by hand: the gradients of ten agents' 150 samples; D-PSGD with batches of 32")
-    print(f"{'':>33} {'vmap':>17} {'agent by agent':>17}")
-    heads = "gradient   D-PSGD"
-    print(f"{'':>8} {'':>4} {'dtype':>8} {'ms, ours':>10} {heads} {heads} {'difference':>10}")
+    print(
+        "Our time over that by hand, vmap and agent by agent: gradients of ten agents' 150 samples; D-PSGD with batches of 32"
+    )
+    ratios = [f"{what}, {way}" for way in ("vmap", "loop") for what in ("gradient", "D-PSGD")]
+    columns = {"network": "", "dtype": "", "ms, ours": ".2f"} | dict.fromkeys(ratios, ".2f")
+    rows = Rows("", 8, columns | {"difference": ".1e"})
     for dtype in DTYPES:
         if "torch" in there:
             for network, module in torch_networks().items():
-                compare("PyTorch", network, consensus.models.Torch(module), torch_by_hand(module, dtype), dtype)
+                compare(rows, "PyTorch", network, consensus.models.Torch(module), torch_by_hand(module, dtype), dtype)
         if "jax" in there:
-            for network, (apply, parameters) in jax_networks().items():
-                compare("JAX", network, consensus.models.JAX(apply, parameters), jax_by_hand(apply, parameters, dtype), dtype)
+            for network, given in jax_networks().items():
+                compare(rows, "JAX", network, consensus.models.JAX(*given), jax_by_hand(*given, dtype), dtype)
 
 
 if __name__ == "__main__":

@@ -44,12 +44,11 @@ def in_torch(module, features, labels, step, draws=False):
         w = torch.from_numpy(run.start.copy())
         gradients = torch.zeros_like(w)
         nets = [copy.deepcopy(module) for _ in w]
-        for net, row, slope in zip(nets, w, gradients, strict=True):
-            begin = 0
-            for part in filter(lambda part: part.requires_grad, net.parameters()):
-                end = begin + part.numel()
-                part.data, part.grad = row[begin:end].view_as(part), slope[begin:end].view_as(part)
-                begin = end
+        for net, *rows in zip(nets, w, gradients, strict=True):
+            parts = [part for part in net.parameters() if part.requires_grad]
+            values, slopes = (row.split([part.numel() for part in parts]) for row in rows)
+            for part, value, slope in zip(parts, values, slopes, strict=True):
+                part.data, part.grad = value.view_as(part), slope.view_as(part)
         for places, seeds, matrix in zip(run.places, run.seeds, run.matrices, strict=True):
             gradients.zero_()
             for agent, net in enumerate(nets):
@@ -63,20 +62,44 @@ def in_torch(module, features, labels, step, draws=False):
     return rounds
 
 
-def in_jax(apply, parameters, features, labels, step):
-    """A round is one compiled call, with the gradients of all agents by vmap."""
+def torch_loss(module):
+    """``(w, x, y) -> the mean cross-entropy`` of a module at parameters w (P,)."""
+    import torch
+
+    named = dict(module.named_parameters())
+    sizes = [part.numel() for part in named.values()]
+
+    def loss(w, x, y):
+        parts = zip(named.items(), w.split(sizes), strict=True)
+        parameters = {name: part.view_as(like) for (name, like), part in parts}
+        return torch.nn.functional.cross_entropy(torch.func.functional_call(module, parameters, (x,)), y)
+
+    return loss
+
+
+def jax_loss(apply, parameters, dtype):
+    """``(w, x, y) -> the mean cross-entropy`` of a function at parameters of this kind in w (P,)."""
     import jax
     from jax.flatten_util import ravel_pytree
 
-    _, restore = ravel_pytree(jax.tree.map(lambda part: part.astype(np.float32), parameters))
+    _, restore = ravel_pytree(jax.tree.map(lambda part: part.astype(dtype), parameters))
 
     def loss(w, x, y):
         outputs = jax.nn.log_softmax(apply(restore(w), x))
         return -jax.numpy.take_along_axis(outputs, y[..., None], axis=-1).mean()
 
+    return loss
+
+
+def in_jax(apply, parameters, features, labels, step):
+    """A round is one compiled call, with the gradients of all agents by vmap."""
+    import jax
+
+    gradients = jax.vmap(jax.grad(jax_loss(apply, parameters, np.float32)))
+
     @jax.jit
     def one_round(w, x, y, matrix):
-        return matrix @ w - step * jax.vmap(jax.grad(loss))(w, x, y)
+        return matrix @ w - step * gradients(w, x, y)
 
     agents = np.arange(len(features))[:, None]
 
@@ -94,9 +117,8 @@ def of_module(make, features, labels, step, draws=False):
 
     torch.manual_seed(0)
     module = make()
-    return Network(
-        consensus.models.Torch(module), features, labels, BATCH, step, in_torch(module, features, labels, step, draws)
-    )
+    rounds = in_torch(module, features, labels, step, draws)
+    return Network(consensus.models.Torch(module), features, labels, BATCH, step, rounds)
 
 
 def images(agents, small):
