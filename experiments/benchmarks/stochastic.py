@@ -1,11 +1,12 @@
-"""Seconds to a test accuracy on MNIST by batches of 32: against full batches, PyTorch, and the bare matrix products.
+"""Seconds to a test accuracy on MNIST by batches of 32 and by AdaptiveNEXT: against full batches, PyTorch, and bare products.
 
-Each ratio is printed beside the bar that it is to keep below. All steps are the best of grids that grow until the best lies
-inside, by the rounds to the level.
+The largest ratios that are wanted are printed, too. All steps are the best of grids that grow until the best lies inside, by
+the rounds to the level.
 """
 
 import sys
 import time
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -15,17 +16,16 @@ import consensus
 import topologies
 from consensus import datasets
 from consensus._arrays.parallel import for_chunks, one_blas_thread
-from consensus.solvers import DGD, GradientTracking
-from experiments.shared import tuning
+from consensus.solvers import DGD, AdaptiveNEXT, GradientTracking
+from experiments.benchmarks.core import layers
 from experiments.shared.cases import graph
-from experiments.shared.timing import options, timed
-from experiments.shared.tuning import Axis, Family
+from experiments.shared.timing import Rows, in_turn, options, timed
 
 AGENTS, BATCH, WIDTHS, DECAY = 10, 32, [784, 64, 10], 1e-4
 NETWORK = topologies.Static(graph(AGENTS, 0))
-BARS = {"full": 0.5, "torch": 1.0, "products": 1.3}
+BARS = {"full": 0.5, "torch": 1.0, "products": 1.3, "AdaptiveNEXT, full": 1.0, "its MB": 100.0, "its rounds": 10}
 CASES = {"sorted": (0.92, GradientTracking, 0.2), "iid": (0.94, DGD, 1.2)}  # a test accuracy, the method with batches, a step
-FULL = 1.0  # a step of full-batch tracking
+FULL, MOST = 1.0, 50  # a step of full-batch tracking; rounds of AdaptiveNEXT
 
 
 def images(dtype):
@@ -44,57 +44,49 @@ def problem_of(train, scheme):
     return consensus.Problem(consensus.MLP(WIDTHS), consensus.CrossEntropy(), shards, consensus.L2(DECAY))
 
 
-def ours(problem, test, solver, level, rounds, every):
-    """``(seconds, rounds)`` on the history's clock until the mean and every agent are at the ``level``; infinite if never."""
-
-    def there(seen):
-        return "there" if max(seen["test_error"], seen["test_error_worst"]) <= 1 - level else None
-
-    result = consensus.solve(
-        problem, NETWORK, solver, rounds=rounds, start=start(problem), record_every=every, test=test, callbacks=[there]
-    )
-    seconds, done = result.history["seconds"], int(result.history["round"][-1])
-    return (seconds[-1] - seconds[0] if result.reason == "there" else np.inf), done
-
-
-def quickest(problem, test, make, step, level, rounds, every):
-    """The step with the fewest rounds to the ``level``, of a grid that grows from ``step`` until the best lies inside."""
-
-    def run(points):
-        return {at: ours(problem, test, make(*at[1]), level, rounds, every) for at in points}
-
-    def merits(found, key, outcome):
-        seconds, done = outcome
-        return {"rounds": done if seconds < np.inf else np.inf}
-
-    families = {("",): Family(make, (Axis("step", (step,)),))}
-    found = tuning.tuned(run, families, merits)
-    return tuning.best(found, ("",), merits)["rounds"][0]
-
-
 def start(problem):
     return problem.model.init(np.random.default_rng(0))
 
 
-def in_torch(problem, test, solver, level, rounds, every):
+def ours(problem, test, level, rounds, every, solver):
+    """``(seconds, rounds, MB)`` by the history's clock until the mean and all agents are at the level; infinite if never."""
+
+    def there(seen):
+        return "there" if max(seen["test_error"], seen["test_error_worst"]) <= 1 - level else None
+
+    options = {"rounds": rounds, "start": start(problem), "record_every": every, "test": test, "callbacks": [there]}
+    result = consensus.solve(problem, NETWORK, solver, **options)
+    done, seconds = result.history["round"][-1], np.ptp(result.history["seconds"])
+    return seconds if result.reason == "there" else np.inf, done, result.history["bytes"][-1] / 1e6
+
+
+def quickest(run, make, step):
+    """The solver with the fewest rounds to the level, of a grid that grows from ``step`` until the best lies inside."""
+    found, missing = {}, [step]
+    while missing and len(found) < 40:
+        for at in missing:
+            seconds, rounds, _ = run(make(at))
+            found[at] = rounds if seconds < np.inf else np.inf
+        best = min(found, key=lambda at: (found[at], at))
+        missing = [at for at in (best / 2, 2 * best) if at not in found]
+    return make(best)
+
+
+def in_torch(problem, test, level, rounds, every, solver):
     """The same of a plain loop; batches are drawn before its clock starts."""
     import torch
     from torch.func import grad, vmap
 
-    m, k, classes = WIDTHS
-    first, second = m * k, m * k + k + k * classes
+    def outputs(w, x):
+        (W1, b1), (W2, b2) = layers(WIDTHS, w)
+        return torch.tanh(x @ W1 + b1) @ W2 + b2
 
-    def cost(w, x, d):
-        h = torch.tanh(x @ w[:first].view(m, k) + w[first : first + k])
-        logits = h @ w[first + k : second].view(k, classes) + w[second:]
-        return torch.nn.functional.cross_entropy(logits, d)
-
+    slope = vmap(grad(lambda w, x, d: torch.nn.functional.cross_entropy(outputs(w, x), d)))
     X = torch.from_numpy(problem.shards.features)
     y = torch.from_numpy(problem.shards.targets[..., 0]).long()
     W = torch.from_numpy(NETWORK.weights(NETWORK.key(0)).toarray()).to(X.dtype)
     X_test, y_test = (torch.from_numpy(part) for part in test)
     agents, alpha = torch.arange(AGENTS)[:, None], solver.step_size
-    slope = vmap(grad(cost))
     places = [torch.tensor(solver.batch.at(problem, n).indices) for n in range(rounds + 1)]
     w = torch.from_numpy(np.tile(start(problem), (AGENTS, 1))).to(X.dtype)
 
@@ -102,8 +94,7 @@ def in_torch(problem, test, solver, level, rounds, every):
         return slope(w, X[agents, places[n]], y[agents, places[n]]) + DECAY * w
 
     def right(w):
-        logits = torch.tanh(X_test @ w[:first].view(m, k) + w[first : first + k]) @ w[first + k : second].view(k, classes)
-        return (logits + w[second:]).argmax(1).eq(y_test).double().mean().item()
+        return outputs(w, X_test).argmax(1).eq(y_test).double().mean().item()
 
     tracking = isinstance(solver, GradientTracking)
     gradient(w, 0)  # what is made at the first call
@@ -119,35 +110,38 @@ def in_torch(problem, test, solver, level, rounds, every):
         if (n + 1) % every == 0:
             seconds += time.perf_counter() - since
             if min(map(right, (w.mean(0), *w))) >= level:
-                return seconds, n + 1
+                return seconds, n + 1, np.nan
             since = time.perf_counter()
-    return np.inf, rounds
+    return np.inf, rounds, np.nan
 
 
 def to_a_test_accuracy(dtype, repeats, epochs):
     train, test = images(dtype)
     print(f"\nSeconds until the mean and all agents have a test accuracy, medians of {repeats} runs in turn, {np.dtype(dtype)}")
-    print(f"(batches take at most {BARS['full']} of full batches' and {BARS['torch']} of PyTorch's)")
-    names = ("shards", "accuracy", "batches", "step", "rounds", "full", "step", "rounds", "ratio", "torch", "rounds", "ratio")
-    print(" ".join(f"{name:>8}" for name in names))
+    bars = (
+        "batches at most {full} of full batches' and {torch} of PyTorch's, AdaptiveNEXT {AdaptiveNEXT, full} of full batches'"
+    )
+    print(f"({bars}, {{its rounds}} rounds, {{its MB}} MB)".format_map(BARS))
+    columns = {"accuracy": ".0%", "by": ">12", "step": "g", "rounds": ".0f", "MB": ".0f", "seconds": ".2f"}
+    rows = Rows("shards", 8, columns | {"of full": ".2f", "of PyTorch": ".2f"})
     for scheme, (level, method, step) in CASES.items():
         problem = problem_of(train, scheme)
         every = -(-problem.shards.features.shape[1] // BATCH)  # an epoch
-
-        def batches(step, method=method):
-            return method(step, batch=BATCH)
-
-        few, many = (level, epochs * every, every), (level, 10 * epochs, 10)
-        first, second = quickest(problem, test, batches, step, *few), quickest(problem, test, GradientTracking, FULL, *many)
-        few, many = (problem, test, batches(first), *few), (problem, test, GradientTracking(second), *many)
-        runs = [(ours, few), (ours, many), *([(in_torch, few)] if find_spec("torch") else [])]
-        turns = tqdm([turn for _ in range(repeats) for turn in runs], f"{scheme}, {np.dtype(dtype)}", unit="run", leave=False)
-        found = np.array([run(*settings) for run, settings in turns]).reshape(repeats, len(runs), 2)
-        (own, whole, *torch), rounds = np.median(found[:, :, 0], axis=0).tolist(), found[0, :, 1].astype(int)
-        line = f"{scheme:>8} {level:>8.0%} {own:>8.2f} {first:>8g} {rounds[0]:>8} {whole:>8.2f} {second:>8g} {rounds[1]:>8} "
-        line += f"{own / whole:>8.2f} "
-        beside = f"{torch[0]:>8.2f} {rounds[2]:>8} {own / torch[0]:>8.2f}" if torch else "(PyTorch is not installed)"
-        print(line + beside, flush=True)
+        common = problem, test, level
+        few, many = (*common, epochs * every, every), (*common, 10 * epochs, 10)
+        batches = quickest(partial(ours, *few), partial(method, batch=BATCH), step)
+        full = quickest(partial(ours, *many), GradientTracking, FULL)
+        runs = {"batches": partial(ours, *few, batches), "full": partial(ours, *many, full)}
+        if find_spec("torch"):
+            runs["PyTorch"] = partial(in_torch, *few, batches)
+        if scheme == "sorted":
+            runs["AdaptiveNEXT"] = partial(ours, *common, MOST, 1, AdaptiveNEXT())
+        turns = tqdm(range(repeats), f"{scheme}, {np.dtype(dtype)}", leave=False)
+        found = dict(zip(runs, np.median([in_turn(runs.values(), 1)[0] for _ in turns], axis=0), strict=True))
+        steps = {"batches": batches.step_size, "full": full.step_size, "PyTorch": batches.step_size}
+        for name, (seconds, rounds, sent) in found.items():
+            over = seconds / found["full"][0], seconds / found["PyTorch"][0] if "PyTorch" in found else None
+            rows.add(scheme, level, name, steps.get(name, np.nan), rounds, sent, seconds, *over)
 
 
 def an_epoch(dtype, repeats):
@@ -181,8 +175,7 @@ def an_epoch(dtype, repeats):
         return seconds[2] - seconds[1]
 
     with one_blas_thread:
-        bare(), epoch()
-        times = np.array([(epoch(), timed(bare)[0]) for _ in range(repeats)])
+        times = in_turn([epoch, lambda: timed(bare)[0]], repeats + 1)[1:]
     (mine, products), ratio = np.median(times, axis=0), np.median(times[:, 0] / times[:, 1])
     what = f"An epoch of D-PSGD on 10,000 images, {np.dtype(dtype)}: {mine:.3f} s, its products {products:.3f} s"
     print(f"{what}, ratio {ratio:.2f} (at most {BARS['products']})", flush=True)
