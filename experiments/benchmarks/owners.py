@@ -5,17 +5,15 @@
 without rounds comes to while each link is down half of the time. Owners of these two are threads; their gradients sleep.
 """
 
-import argparse
 import json
 import logging
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,15 +21,16 @@ import numpy as np
 import consensus
 import topologies
 from consensus.asynchronous import ASYSONATA, Simulated
-from consensus.engines import Stacked, Torch
-from consensus.peers import Peers, keys
+from consensus.engines import Torch
+from consensus.peers import Peers
 from consensus.peers.link import Link, Refused
 from consensus.solvers import DGD, NEXT, NIDS, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import FullLinearization
 from experiments.shared import environment
 from experiments.shared.slowed import Slowed
+from experiments.shared.timing import Rows, a_round, elsewhere, in_turn, options
+from tests.helpers.loopback import NAMES, free_ports, together, written
 
-NAMES = ("oslo", "rome", "vienna", "bergen")
 SIZES = {10_000: 100, 1_000_000: 20}  # numbers of a message, and rounds of a run
 WORK, SLOW = 20e-3, 3.0  # seconds of a gradient, and times so many at the last owner
 LEVEL, ROUNDS = 0.01, 40  # of the gap; of which all come below it
@@ -81,15 +80,13 @@ def to_level(history, column):
 def by_the_clock(costs):
     """Seconds, and the objective of the mean of the owners' latest points, since the first of them left the start."""
     begin = min(max(moment for moment, w in seen if not w.any()) for seen in costs.seen)
-    events = sorted(((moment, owner, w) for owner, seen in enumerate(costs.seen) for moment, w in seen), key=lambda one: one[0])
-    latest, found = np.zeros_like(costs.centres), {"seconds": [], "objective": []}
-    for moment, owner, w in events:
-        if moment >= begin:
-            latest[owner] = w
-            means = np.tile(latest.mean(axis=0), (len(latest), 1))
-            found["seconds"].append(moment - begin)
-            found["objective"].append(costs.value(means, range(len(latest))).sum())
-    return {name: np.array(column) for name, column in found.items()}
+    events = ((moment, owner, w) for owner, seen in enumerate(costs.seen) for moment, w in seen if moment >= begin)
+    latest, found = np.zeros_like(costs.centres), []
+    for moment, owner, w in sorted(events, key=lambda event: event[0]):
+        latest[owner] = w
+        means = np.tile(latest.mean(axis=0), (len(latest), 1))
+        found.append((moment - begin, costs.value(means, range(len(latest))).sum()))
+    return dict(zip(("seconds", "objective"), np.array(found).T, strict=True))
 
 
 def tuned(name):
@@ -97,9 +94,8 @@ def tuned(name):
     if name == "AdaptiveNEXT":
         return np.nan
     costs, network = Costs(waits=False), topologies.ring(len(NAMES))
-    engine, column = Stacked(), "round"
-    if name == WITHOUT:
-        engine, column = Simulated([WORK] * (len(NAMES) - 1) + [SLOW * WORK]), "clock"
+    simulated = Simulated([WORK] * (len(NAMES) - 1) + [SLOW * WORK])
+    engine, column = (simulated, "clock") if name == WITHOUT else ("stacked", "round")
 
     def taken(step):
         try:
@@ -110,42 +106,17 @@ def tuned(name):
     return float(min(STEPS, key=taken))
 
 
-def written(folder, names):
-    """Write keys and the file of a run on a ring; return the file, and one more port that nobody has."""
-    free = [socket.create_server(("localhost", 0)) for _ in range(len(names) + 1)]
-    ports = [one.getsockname()[1] for one in free]
-    for one in free:
-        one.close()
-    lines = ["[peers]"]
-    for name, port in zip(names, ports, strict=False):
-        keys(name, folder)
-        lines.append(f'{name} = {{address = "localhost:{port}", certificate = "{name}.pem"}}')
-    edges = {tuple(sorted((name, names[(place + 1) % len(names)]))) for place, name in enumerate(names)}
-    path = Path(folder, "run.toml")
-    path.write_text("\n".join([*lines, "[network]", f"edges = {json.dumps(sorted(edges))}"]))
-    return path, ports[-1]
-
-
-def together(run):
+def first(run):
     """Return what ``run(peers)`` returns at the first of four owners, each a thread."""
-    found = {}
-
-    def one(path, name):
-        with Peers(path, me=name) as peers:
-            found[name] = run(peers)
-
     with tempfile.TemporaryDirectory() as folder:
-        path, _ = written(folder, NAMES)
-        threads = [threading.Thread(target=one, args=(path, name)) for name in NAMES]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    return found[NAMES[0]]
+        found = together(written(Path(folder)), run, most=None)[NAMES[0]]
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 def slow(repeats):
-    print(f"\n{'seconds to 1% of the gap':<28}{'median':>8}{'least':>8}{'most':>8}{'step':>8}")
+    rows = Rows("\nseconds to 1% of the gap", 28, dict.fromkeys(("median", "least", "most"), ".2f") | {"step": ".2g"})
     for name, make in FAMILIES.items():
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*ended above its start")
@@ -153,9 +124,9 @@ def slow(repeats):
         taken = []
         for _ in range(repeats):
             costs, options = Costs(waits=True), {"rounds": ROUNDS, "record_every": ROUNDS}
-            together(lambda peers: costs.solve(peers.network, make(step), engine=peers, **options))  # noqa: B023
+            first(lambda peers: costs.solve(peers.network, make(step), engine=peers, **options))  # noqa: B023
             taken.append(to_level(by_the_clock(costs), "seconds"))
-        print(f"{name:<28}{np.median(taken):>8.2f}{min(taken):>8.2f}{max(taken):>8.2f}{step:>8.2g}", flush=True)
+        rows.add(name, np.median(taken), min(taken), max(taken), step)
 
 
 def links(wakes):
@@ -169,7 +140,7 @@ def links(wakes):
 
     logging.getLogger("consensus").setLevel(logging.CRITICAL)
     Link.arrived = arrives
-    result = together(lambda peers: costs.solve(peers.network, solver, rounds=wakes, record_every=wakes, engine=peers))
+    result = first(lambda peers: costs.solve(peers.network, solver, rounds=wakes, record_every=wakes, engine=peers))
     left = np.abs(result.w - costs.optimum).max() / np.abs(costs.optimum).max()
     seconds, lost, all_wakes = (result.history[column][-1] for column in ("seconds", "lost", "wakes"))
     print(
@@ -179,61 +150,49 @@ def links(wakes):
 
 
 def rounds(repeats):
-    print(f"\n{'ms of a round':<32}{'Peers':>10}{'Torch':>10}{'ratio':>8}")
+    rows = Rows("\nms of a round", 32, dict.fromkeys(("Peers", "Torch", "ratio"), ".2f"))
     for count in (2, 3, 4):
+        names = NAMES[:count]
+        edges = {tuple(sorted((name, names[(place + 1) % count]))) for place, name in enumerate(names)}
         with tempfile.TemporaryDirectory() as folder:
-            path, port = written(folder, NAMES[:count])
+            path, (port,) = str(written(Path(folder), names, sorted(edges))), free_ports(1)
             variables = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
-            command = [sys.executable, "-m", "experiments.benchmarks.owners", "--repeats", str(repeats), "--owner", str(path)]
-            processes = [
-                subprocess.Popen([*command, name], env=os.environ | variables | {"RANK": str(rank)}, stdout=subprocess.PIPE)
-                for rank, name in enumerate(NAMES[:count])
+            ranks = [os.environ | variables | {"RANK": str(rank)} for rank in range(count)]
+            commands = [elsewhere(owner, path, name, repeats) for name in names]
+            jobs = [
+                subprocess.Popen(command, env=rank, stdout=subprocess.PIPE)
+                for command, rank in zip(commands, ranks, strict=True)
             ]
-            said = [process.communicate()[0] for process in processes]
-        if any(process.returncode for process in processes):
+            said = [job.communicate()[0] for job in jobs]
+        if any(job.returncode for job in jobs):
             sys.exit("error: one of the owners failed, and said why above")
         for size, (ours, theirs) in json.loads(said[0]).items():
-            shown = f"{count} owners, {int(size):,} numbers"
-            print(f"{shown:<32}{ours * 1e3:>10.2f}{theirs * 1e3:>10.2f}{ours / theirs:>8.2f}", flush=True)
+            rows.add(f"{count} owners, {int(size):,} numbers", ours * 1e3, theirs * 1e3, ours / theirs)
 
 
 def owner(path, me, repeats):
-    """Take part in rounds by both engines, by turns; the first owner prints medians."""
+    """Take part in rounds by both engines, by turns; return the medians at the first owner."""
 
     def seconds(size, count, engine):
         problem = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, engine.size, size)
         options = {"rounds": count, "record_every": count, "start": np.ones(size), "engine": engine}
-        history = consensus.solve(problem, peers.network, DGD(0.1), **options).history
-        return (history["seconds"][-1] - history["seconds"][0]) / count
+        return a_round(consensus.solve(problem, peers.network, DGD(0.1), **options).history)
 
     with Peers(path, me=me) as peers:
-        engines = peers, Torch()
-        found = {
-            size: np.median([[seconds(size, count, one) for one in engines] for _ in range(repeats + 1)][1:], axis=0).tolist()
-            for size, count in SIZES.items()
-        }
-        if peers.root:
-            print(json.dumps(found))
+        engines, found = (peers, Torch()), {}
+        for size, count in SIZES.items():
+            times = in_turn([partial(seconds, size, count, engine) for engine in engines], repeats + 1)
+            found[size] = np.median(times[1:], axis=0).tolist()
+        return found if peers.root else None
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", metavar="what", help="rounds, slow, links; by default all")
-    parser.add_argument("--repeats", type=int, default=5, help="of which medians are printed")
-    parser.add_argument("--wakes", type=int, default=600, help="of each owner, for links")
-    parser.add_argument("--owner", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.owner:
-        return owner(*given.owner, given.repeats)
-    what = given.what or ["rounds", "slow", "links"]
+    parts = ["slow", "links", "rounds"]
+    numbers = {"repeats": (5, "of which medians are printed"), "wakes": (600, "of each owner, for links")}
+    given = options(__doc__, parts=(parts, "what is measured"), **numbers)
     print(environment.shown())
-    if "slow" in what:
-        slow(given.repeats)
-    if "links" in what:
-        links(given.wakes)
-    if "rounds" in what:
-        rounds(given.repeats)
-    return None
+    for part in filter(given.parts.__contains__, parts):
+        {"slow": slow, "links": links, "rounds": rounds}[part](given.wakes if part == "links" else given.repeats)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ def written(folder, names=NAMES, edges=RING, more="", lost="wait", grace=30.0):
     return path
 
 
-def together(path, run, names=NAMES, patience=60.0):
-    """Call ``run(peers)`` for each of the peers, on threads; return what each returned or raised, by name."""
+def together(path, run, names=NAMES, patience=60.0, most=120):
+    """Call ``run(peers)`` for each of the peers, on threads, for ``most`` seconds; what each returned or raised, by name."""
     found = {}
 
     def one(name):
@@ -53,7 +53,7 @@ def together(path, run, names=NAMES, patience=60.0):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(most)
     assert set(found) == set(names), "some peers hang"
     return found
 
