@@ -5,7 +5,6 @@ on both sides of the best so far, from the default on, until its neighbours are 
 NewtonTracking penalty and damping vary together.
 """
 
-import argparse
 import dataclasses
 import math
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import consensus
 import topologies
 from consensus import solvers
 from consensus.solvers import Solver
+from experiments.shared.timing import Rows, options
 from experiments.untuned.cases import graph
 from experiments.untuned.counting import quiet
 
@@ -42,37 +42,29 @@ class Case:
     seed: int = 0
 
     def __str__(self) -> str:
-        return (
-            f"{self.costs}, {self.graph} of {self.agents}, {self.scheme}, condition {self.condition:.3g}, L2 {self.weight:.3g}"
-        )
+        shown = f"{self.costs}, {self.graph} of {self.agents}, {self.scheme}"
+        return f"{shown}, condition {self.condition:.3g}, L2 {self.weight:.3g}"
 
     @property
     def convex(self) -> bool:
         return self.costs != "network"
 
     def problem(self) -> consensus.Problem:
-        rng = np.random.default_rng(self.seed)
-        scales = np.geomspace(1, self.condition**-0.5, self.features)
+        rng, scales = np.random.default_rng(self.seed), np.geomspace(1, self.condition**-0.5, self.features)
         X = rng.standard_normal((self.samples * self.agents, self.features)) * scales
         y = X @ (rng.standard_normal(self.features) / scales) + 0.5 * rng.standard_normal(len(X))
         y /= y.std()
-        loss, model = consensus.SquaredLoss(), consensus.Linear(self.features)
-        if self.costs == "logistic":
-            loss, y = consensus.LogisticLoss(), (y > 0.2).astype(float)
-        elif self.costs == "huber":
-            loss = consensus.Huber(0.5)
-        elif self.costs == "network":
-            model, y = consensus.MLP([self.features, 4, 1]), np.sin(2 * y)
-        sizes = {}
-        if self.scheme == "sizes":
-            sizes["sizes"] = 1 + rng.multinomial(len(X) - self.agents, rng.dirichlet(np.ones(self.agents)))
+        loss = {"logistic": consensus.LogisticLoss(), "huber": consensus.Huber(0.5)}.get(self.costs, consensus.SquaredLoss())
+        model = consensus.Linear(self.features) if self.convex else consensus.MLP([self.features, 4, 1])
+        y = {"logistic": (y > 0.2).astype(float), "network": np.sin(2 * y)}.get(self.costs, y)
+        drawn = 1 + rng.multinomial(len(X) - self.agents, rng.dirichlet(np.ones(self.agents)))
+        sizes = {"sizes": drawn} if self.scheme == "sizes" else {}
         shards = consensus.partition(X, y, self.agents, self.scheme, seed=self.seed, **sizes)
         return consensus.Problem(model, loss, shards, consensus.L2(self.weight))
 
     def network(self, solver: Solver) -> topologies.Static:
-        weights = topologies.metropolis
-        drawn = graph(self.graph, self.agents, self.seed)
-        return topologies.Static(drawn, weights=topologies.lazy(weights) if isinstance(solver, solvers.D2) else weights)
+        weights = topologies.lazy(topologies.metropolis) if isinstance(solver, solvers.D2) else topologies.metropolis
+        return topologies.Static(graph(self.graph, self.agents, self.seed), weights)
 
 
 NAMED = (
@@ -168,25 +160,21 @@ def fits(case: Case, solver: Solver) -> bool:
     return case.convex or not solver.needs.convex
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.defaults", description=__doc__)
-    parser.add_argument("--solvers", nargs="*", metavar="NAME", help="by default all that find a step or a penalty")
-    parser.add_argument("--random", type=int, default=500, metavar="N", help="random problems on which runs may diverge")
-    parser.add_argument("--each", action="store_true", help="print every named problem, too")
-    options = parser.parse_args(arguments)
-    for name, solver in with_defaults().items():
-        if options.solvers is not None and name not in options.solvers:
-            continue
-        ratios = []
+def main():
+    known = with_defaults()
+    numbers = {"random": (500, "problems on which runs may diverge"), "each": (False, "print every named problem, too")}
+    given = options(__doc__, solvers=(list(known), "that find a step or a penalty"), **numbers)
+    rows = Rows("rounds over the best's", 22, {"median": ".2f", "worst": ".2f", "diverged": "", "runs": ""})
+    for name in given.solvers:
+        solver, ratios = known[name], []
         for case in (case for case in NAMED if fits(case, solver)):
             default, best, factor = ratio(case, solver)
             ratios.append(default / best)
-            if options.each:
+            if given.each:
                 print(f"  {default / best:6.2f} = {default:g} / {best:g}, best at {factor:.3g} times the default: {case}")
-        drawn = [case for case in map(random_case, range(options.random)) if fits(case, solver)]
+        drawn = [case for case in map(random_case, range(given.random)) if fits(case, solver)]
         bad = sum(diverges(case, solver, DRAWN) for case in tqdm(drawn, desc=name, disable=None))
-        middle, worst = np.median(ratios), max(ratios)
-        print(f"{name:<22} median {middle:6.2f}, worst {worst:6.2f}; {bad} of {len(drawn)} runs diverged", flush=True)
+        rows.add(name, np.median(ratios), max(ratios), bad, len(drawn))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.special import expit
 
 from consensus import centralized, solvers
-from experiments.benchmarks.peers import LOCAL, RIDGE, enough, network_of, problem_of
+from experiments.benchmarks.peers import LOCAL, RIDGE, a_round, enough, network_of, problem_of
 from experiments.shared.environment import shown
-from experiments.shared.timing import options, timed
+from experiments.shared.timing import options
 
 INSTALL = """Flower is missing. From the project's folder, with Python 3.11 or newer:
     pip install -e . "flwr[simulation]"
@@ -89,7 +89,7 @@ def main():
     difference = np.abs(ours(given.rounds) - w).max() / np.abs(w).max()
     assert difference < 1e-12, f"the iterates differ by {difference:.1e}"
     many = enough(ours, 0.2)
-    mine = np.median([(timed(ours, many + 1)[0] - timed(ours, 1)[0]) / many for _ in range(7)])
+    mine = np.median([a_round(ours, many) for _ in range(7)])
     print(f"Flower {metadata.version('flwr')}, Ray {metadata.version('ray')}, {shown()}")
     print(f"After {given.rounds} rounds the iterates differ by {difference:.1e}. Medians of milliseconds a round:")
     for interval, times in seconds.items():

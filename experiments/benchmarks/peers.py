@@ -4,11 +4,10 @@ Both packages get the same data, graph, mixing weights and steps, and record onl
 times of whole calls, minus the time of a call with a single round.
 """
 
-import argparse
 import datetime
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -20,7 +19,7 @@ import consensus
 import topologies
 from consensus import centralized, solvers
 from experiments.shared.environment import shown
-from experiments.shared.timing import timed
+from experiments.shared.timing import Rows, in_turn, options, timed
 
 INSTALL = """decent-bench is missing. It needs Python 3.13 or newer; from the project's folder:
     python3.13 -m venv peers
@@ -36,11 +35,17 @@ def over_neighbours(graph):
     return sparse.csr_array(topologies.adjacency(graph) / DEGREE)
 
 
+def steps(s, w=None):
+    """The step and local steps of a solver s, as decent-bench calls them."""
+    return {"step_size": s.step_size} | ({"num_local_steps": s.local_steps} if hasattr(s, "local_steps") else {})
+
+
 class Pair(NamedTuple):
-    """A solver, and ``peer(their, s, w)``: decent-bench's algorithm with the settings of s, for edges that all weigh w."""
+    """A solver, decent-bench's algorithm, and its ``settings(s, w)`` with those of the solver s, for edges that all weigh w."""
 
     solver: solvers.Solver
-    peer: Callable
+    peer: str
+    settings: Callable = steps
     weights: Callable = topologies.metropolis
     lazy: bool = False  # decent-bench's algorithm mixes by W where ours mixes by (I + W) / 2
     late: int = 0  # rounds in which it only exchanges, at the beginning
@@ -49,43 +54,33 @@ class Pair(NamedTuple):
 
 
 PAIRS = [
-    Pair(solvers.DGD(), lambda their, s, w: their.DGD(step_size=s.step_size)),
-    Pair(solvers.GradientTracking(), lambda their, s, w: their.AugDGM(step_size=s.step_size)),
-    Pair(solvers.EXTRA(), lambda their, s, w: their.EXTRA(step_size=s.step_size)),
-    Pair(solvers.ExactDiffusion(), lambda their, s, w: their.ED(step_size=s.step_size)),
-    Pair(solvers.WangElia(), lambda their, s, w: their.WangElia(step_size=s.step_size)),
-    Pair(
-        solvers.KGT(local_steps=LOCAL),
-        lambda their, s, w: their.KGT(num_local_steps=LOCAL, step_size=s.step_size, aux_step_size=s.scale),
-    ),
-    Pair(
-        solvers.LED(local_steps=LOCAL),
-        lambda their, s, w: their.LED(num_local_steps=LOCAL, step_size=s.step_size, aux_step_size=1 / LOCAL),
-        lazy=True,
-    ),
+    Pair(solvers.DGD(), "DGD"),
+    Pair(solvers.GradientTracking(), "AugDGM"),
+    Pair(solvers.EXTRA(), "EXTRA"),
+    Pair(solvers.ExactDiffusion(), "ED"),
+    Pair(solvers.WangElia(), "WangElia"),
+    Pair(solvers.KGT(local_steps=LOCAL), "KGT", lambda s, w: steps(s) | {"aux_step_size": s.scale}),
+    Pair(solvers.LED(local_steps=LOCAL), "LED", lambda s, w: steps(s) | {"aux_step_size": 1 / LOCAL}, lazy=True),
     Pair(
         solvers.LTADMM(local_steps=LOCAL),
-        lambda their, s, w: their.LT_ADMM(
-            num_local_steps=LOCAL, step_size=s.step_size, aux_step_size=s.step_size, penalty=w / (LOCAL * s.step_size)
-        ),
+        "LT_ADMM",
+        lambda s, w: steps(s) | {"aux_step_size": s.step_size, "penalty": w / (LOCAL * s.step_size)},
     ),
     Pair(
         solvers.ATG(),
-        lambda their, s, w: their.ATG(penalty=s.penalty * w, relaxation=s.relaxation, gamma=s.gamma, delta=s.step_size),
-        weights=over_neighbours,
+        "ATG",
+        lambda s, w: {"penalty": s.penalty * w, "relaxation": s.relaxation, "gamma": s.gamma, "delta": s.step_size},
+        over_neighbours,
     ),
-    Pair(solvers.DADMM(), lambda their, s, w: their.ADMM(penalty=2 * s.penalty * w), weights=over_neighbours, quadratic=True),
+    Pair(solvers.DADMM(), "ADMM", lambda s, w: {"penalty": 2 * s.penalty * w}, over_neighbours, quadratic=True),
     Pair(
         solvers.DLM(),
-        lambda their, s, w: their.DLM(step_size=s.step_size / (1 + 2 * DEGREE * w), penalty=w / s.step_size),
+        "DLM",
+        lambda s, w: {"step_size": s.step_size / (1 + 2 * DEGREE * w), "penalty": w / s.step_size},
         late=1,
         copies=True,
     ),
-    Pair(
-        solvers.DiNNO(local_steps=LOCAL),
-        lambda their, s, w: their.DiNNO(num_local_steps=LOCAL, step_size=s.step_size, penalty=w / (4 * s.step_size)),
-        copies=True,
-    ),
+    Pair(solvers.DiNNO(local_steps=LOCAL), "DiNNO", lambda s, w: steps(s) | {"penalty": w / (4 * s.step_size)}, copies=True),
 ]
 
 
@@ -145,7 +140,8 @@ def theirs(problem, pair, ready):
     network.weights = arrays.from_numpy((np.eye(problem.agents) + matrix) / 2 if pair.lazy else matrix)
 
     def run(rounds):
-        pair.peer(p2p, ready, matrix.max(where=~np.eye(len(matrix), dtype=bool), initial=0)).run(network, rounds + pair.late)
+        settings = pair.settings(ready, matrix.max(where=~np.eye(len(matrix), dtype=bool), initial=0))
+        getattr(p2p, pair.peer)(**settings).run(network, rounds + pair.late)
         return np.stack([arrays.to_numpy(agent.x) for agent in network.agents()])
 
     return run
@@ -174,18 +170,15 @@ def local_batches(problem):
     return lambda rounds: consensus.solve(problem, schedule, solver, rounds=rounds, record_every=rounds).w, run
 
 
-ADAPTIVE = {"epsilon": 1e-3, "server_step_size": 0.05}
-SERVED = {  # ours by its step, and settings of decent-bench's
-    "FedAvg": (lambda step: centralized.FedAvg(step, LOCAL), {}),
-    "FedProx": (lambda step: centralized.FedProx(step, LOCAL, coupling=0.5), {"penalty": 0.5}),
-    "FedDyn": (lambda step: centralized.FedDyn(step, LOCAL, coupling=0.5), {"penalty": 0.5}),
-    "FedNova": (lambda step: centralized.FedNova(step, LOCAL), {}),
-    "FedAdam": (lambda step: centralized.FedAdam(step, LOCAL, server_rate=0.05, tau=1e-3), {"beta_2": 0.99} | ADAPTIVE),
-    "FedYogi": (lambda step: centralized.FedYogi(step, LOCAL, server_rate=0.05, tau=1e-3), {"beta_2": 0.99} | ADAPTIVE),
-    "FedAdagrad": (
-        lambda step: centralized.FedAdagrad(step, LOCAL, server_rate=0.05, momentum=0.9, tau=1e-3),
-        {"beta_1": 0.9} | ADAPTIVE,
-    ),
+SERVER, ADAPTIVE = {"server_rate": 0.05, "tau": 1e-3}, {"epsilon": 1e-3, "server_step_size": 0.05}
+SERVED = {  # settings of ours, and of decent-bench's
+    "FedAvg": ({}, {}),
+    "FedProx": ({"coupling": 0.5}, {"penalty": 0.5}),
+    "FedDyn": ({"coupling": 0.5}, {"penalty": 0.5}),
+    "FedNova": ({}, {}),
+    "FedAdam": (SERVER, {"beta_2": 0.99} | ADAPTIVE),
+    "FedYogi": (SERVER, {"beta_2": 0.99} | ADAPTIVE),
+    "FedAdagrad": (SERVER | {"momentum": 0.9}, {"beta_1": 0.9} | ADAPTIVE),
 }
 
 
@@ -209,8 +202,8 @@ def served(problem, name="FedAvg", steps=LOCAL):
 
     network = networks.FedNetwork(their_agents(problem))
     step = solvers.ExactDiffusion().prepared(problem, network_of(problem)).step_size  # 1 / L
-    make, settings = SERVED[name]
-    system, kind = replace(make(step), local_steps=steps), getattr(federated, name)
+    own, settings = SERVED[name]
+    system, kind = getattr(centralized, name)(step, steps, **own), getattr(federated, name)
     kind = from_the_paper(kind) if "epsilon" in settings else kind
     each = steps if isinstance(steps, int) else dict(zip(network.clients(), steps, strict=True))
 
@@ -229,27 +222,35 @@ def enough(run, seconds):
     return rounds
 
 
+def a_round(run, many):
+    """Seconds of a round, from so many."""
+    return (timed(run, many + 1)[0] - timed(run, 1)[0]) / many
+
+
 def compare(name, runs, repeats, seconds):
-    """Check the iterates of ``runs``, ours and theirs, and print a row."""
+    """The row of ``runs``, ours and theirs, whose iterates agree."""
     mine, other = (run(CHECKED) for run in runs)
     difference = np.abs(mine - other).max() / np.abs(mine).max()
     assert difference < DIFFERENCE, f"{name}: the iterates differ by {difference:.1e}"
-    rounds = [enough(run, seconds) for run in runs]
-    times = np.array([
-        [(timed(run, many + 1)[0] - timed(run, 1)[0]) / many for run, many in zip(runs, rounds, strict=True)]
-        for _ in range(repeats)
-    ])  # fmt: skip
-    a, b = np.median(times, axis=0) * 1e6
-    low, middle, high = np.quantile(times[:, 1] / times[:, 0], (0, 0.5, 1))
-    print(f"{name:<20} {a:>9.1f} {b:>13.1f} {middle:>7.1f} {low:>8.1f} - {high:<7.1f} {difference:>9.1e}", flush=True)
+    times = in_turn([partial(a_round, run, enough(run, seconds)) for run in runs], repeats)
+    return name, *np.median(times, axis=0) * 1e6, *np.quantile(times[:, 1] / times[:, 0], (0.5, 0, 1)), difference
+
+
+def pairs(problem):
+    """Yield names of methods with both functions ``run(rounds)``."""
+    for pair in PAIRS:
+        if not pair.quadratic or problem.loss.quadratic:
+            ready, run = ours(problem, pair)
+            yield type(ready).__name__ + "*" * pair.copies, (run, theirs(problem, pair, ready))
+    for name in SERVED:
+        yield name, served(problem, name)
+    if problem.loss.quadratic:
+        yield "LTADMMVR", local_batches(problem)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=7, help="runs of either, which take turns")
-    parser.add_argument("--seconds", type=float, default=0.2, help="that a run takes at least")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    given = parser.parse_args()
+    numbers = {"repeats": (7, "runs of either, which take turns"), "seconds": (0.2, "that a run takes at least")}
+    given = options(__doc__, cases=(list(CASES), "data sets"), **numbers)
     if not find_spec("decent_bench"):
         raise SystemExit(INSTALL)
     from decent_array import interoperability as arrays
@@ -257,21 +258,15 @@ def main():
     arrays.set_backend("numpy")
     print(f"{datetime.date.today()}, decent-bench {metadata.version('decent-bench')}, {shown()}")
     print(f"Medians of {given.repeats} alternating runs; local steps: {LOCAL}; *: with copies of received messages")
+    columns = dict.fromkeys(("us, ours", "decent-bench", "ratio", "least", "most"), ".1f") | {"differ by": ".1e"}
     for case in given.cases:
         problem = problem_of(case)
         agents, samples, features = problem.shards.features.shape
         loss = type(problem.loss).__name__
         print(f"\n{case}: {agents} agents, {samples} samples of {features} features each, {loss}")
-        print(f"{'method':<20} {'us, ours':>9} {'decent-bench':>13} {'ratio':>7} {'least - most':>18} {'differ by':>9}")
-        for pair in PAIRS:
-            if not pair.quadratic or problem.loss.quadratic:
-                ready, run = ours(problem, pair)
-                name = type(ready).__name__ + "*" * pair.copies
-                compare(name, (run, theirs(problem, pair, ready)), given.repeats, given.seconds)
-        for name in SERVED:
-            compare(name, served(problem, name), given.repeats, given.seconds)
-        if problem.loss.quadratic:
-            compare("LTADMMVR", local_batches(problem), given.repeats, given.seconds)
+        rows = Rows("method", 20, columns)
+        for name, runs in pairs(problem):
+            rows.add(*compare(name, runs, given.repeats, given.seconds))
 
 
 if __name__ == "__main__":
