@@ -75,7 +75,7 @@ WITH = {
     "FedAdam": Served(FedAdam(0.1, 10, batch=30, server_rate=0.02), 0.5),
 }
 METHODS = (*WITHOUT, *WITH)
-BUSIEST = "bytes through the busiest machine"
+ACROSS = {"epochs": 1, "bytes_busiest": 1e6, "seconds": 1}  # columns of histories, and the units of those of the table
 CLOSE = 2  # times the least objective seen: who gets there first wins
 NEAR = ("to there: epochs", "MB", "seconds")  # columns of the table: what is needed for that
 SIZES = (20, 1000, 1_000_000)  # agents of the clusters
@@ -101,15 +101,14 @@ def main(arguments=None):
             Outcome(*serve(served.system, seed, data, given.agents, rounds), made=functools.partial(made, seed, data))
             for seed in study.seeds
         ]
-    curves = itertools.product(given.dataset, METHODS)
-    found = {curve: [counted(outcome, curve[1]) for outcome in done[curve]] for curve in curves}
+    found = {curve: done[curve] for curve in itertools.product(given.dataset, METHODS)}
     split = folder.kept(passes.seconds)([64, 64, 64, 10] if given.quick else WIDTHS, cores())
     folder.figure(figure(found, given.dataset, split))
     folder.table(table(found, given.agents))
     folder.table(passes.table(split), "passes")
     data = given.dataset[0]
     there = loads({name: found[data, name][0] for name in METHODS}, target(found, data, 0))
-    problem = done[data, METHODS[0]][0].problem
+    problem = found[data, METHODS[0]][0].problem
     size = problem.parameters, problem.dtype.itemsize
     maps = {agents: clusters.first([scaled(*pair, agents, *size) for pair in there.items()]) for agents in SIZES}
     folder.figure(clusters.figure(maps, list(there)), "clusters")
@@ -126,52 +125,38 @@ def with_server(system, seed, data, agents, rounds):
     return result.history, result.w, result.reason
 
 
-def counted(outcome, name):
-    """The outcome with the bytes through the busiest machine as a column, and what that machine had to do."""
-    problem, network, _ = outcome.made()
-    done = load(outcome.history, problem, None if name in WITH else network)
-    if name == "Downpour SGD":  # where a machine takes as many steps however many there are
-        done = done._replace(flops=load(outcome.history, problem, machines=WITH[name].compute).flops)
-    return Counted({**dict(outcome.history), BUSIEST: done.bytes}, done, outcome.diverged)
-
-
-class Counted(NamedTuple):
-    """An outcome as figures take it; its ``load`` is that of machines with an agent each."""
-
-    history: dict
-    load: Load
-    diverged: bool
-
-    def first(self, level):
-        """The number of the first record with an objective of at most ``level``; None if there is none."""
-        there = np.flatnonzero(self.history["objective"] <= level)
-        return int(there[0]) if len(there) else None
-
-    def until(self, level):
-        """Return the load of the busiest machine until ``level``."""
-        row = self.first(level)
-        if row is None:
-            return None
-        exchanges, size, flops, waits, adds = self.load
-        return Load(exchanges[[row]], size[[row]], flops[[row]], waits, adds[[row]])
-
-
 def target(found, data, repeat):
     """An objective near the least that anybody came to."""
     return CLOSE * min(np.min(found[data, name][repeat].history["objective"]) for name in METHODS)
 
 
+def first(outcome, level):
+    """The number of the first record with an objective of at most ``level``; None if there is none."""
+    there = np.flatnonzero(outcome.history["objective"] <= level)
+    return int(there[0]) if len(there) else None
+
+
+def busiest(name, outcome, row):
+    """The load until a record of the busiest of machines that have an agent each."""
+    problem, network, _ = outcome.made()
+    exchanges, size, flops, waits, adds = load(outcome.history, problem, None if name in WITH else network)
+    if name == "Downpour SGD":  # where a machine takes as many steps however many there are
+        flops = load(outcome.history, problem, machines=WITH[name].compute).flops
+    return Load(exchanges[[row]], size[[row]], flops[[row]], waits, adds[[row]])
+
+
 def loads(outcomes, level):
     """Return the load of the busiest machine until ``level``, of the methods that get there."""
-    until = {name: outcome.until(level) for name, outcome in outcomes.items()}
-    return {name: load for name, load in until.items() if load}
+    rows = {name: first(outcome, level) for name, outcome in outcomes.items()}
+    return {name: busiest(name, outcomes[name], row) for name, row in rows.items() if row is not None}
 
 
 def figure(found, datasets, split):
     canvas, axes = panels(3 * len(datasets) + 1, columns=2, size=(3.4, 2.6))
     for row, data in enumerate(datasets):
-        for column, x in enumerate(("seconds", "epochs", BUSIEST)):
+        for column, x in enumerate(("seconds", "epochs", "bytes_busiest")):
             draw(axes[3 * row + column], {name: found[data, name] for name in METHODS}, "objective", x)
+        axes[3 * row + 2].set_xlabel("bytes through the busiest machine")
     legend(canvas, axes[0], columns=3)
     gains = passes.gained(split)
     axes[-1].plot(list(gains), list(gains.values()), color="black", marker="o", label="measured")
@@ -189,10 +174,10 @@ def table(found, agents):
     rows = Table({"data set": "", "method": "", "compute": "d", "serve": "d", **ends, **dict(needed)})
     for (data, name), runs in found.items():
         machines = (WITH[name].compute or agents, WITH[name].serve) if name in WITH else (agents, 0)
-        there = [outcome.first(target(found, data, repeat)) for repeat, outcome in enumerate(runs)]
+        there = [first(outcome, target(found, data, repeat)) for repeat, outcome in enumerate(runs)]
         spreads = [
             Spread.of(np.inf if row is None else outcome.history[column][row] / scale for row, outcome in zip(there, runs))
-            for column, scale in (("epochs", 1), (BUSIEST, 1e6), ("seconds", 1))
+            for column, scale in ACROSS.items()
         ]
         rows.add(data, name, *machines, last(runs, "objective"), last(runs, "test_error"), *spreads)
     return rows

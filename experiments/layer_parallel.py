@@ -24,7 +24,7 @@ RATE, DECAY = 0.2, consensus.L2(1e-5)
 EXACT, SIMULTANEOUS = "exact gradients", "one V-cycle a step"
 WORKERS = 2
 FORWARD, ADJOINT, ERROR = "forward residual", "adjoint residual", "gradient error"
-LOOK = {2: ("black", "o"), 3: ("0.45", "s"), 4: ("0.3", "v"), 5: ("0.7", "^")}  # colour and marker by levels
+LOOK = {2: ("black", "o"), 3: ("0.45", "s"), 5: ("0.7", "^")}  # colour and marker by levels
 
 
 def main(arguments=None):
@@ -102,8 +102,8 @@ def figure(accuracy, training, history, sizes):
     machines = layer_passes.clusters(history, sizes)
     for place, iterations, colour, style in ((HERE, 2, "black", "-"), (HERE, 1, "black", "--"), (NETWORK, 2, "0.6", "-")):
         curve = predicted(machines[place], sizes._replace(iterations=iterations))
-        plural = "V-cycle" if iterations == 1 else "V-cycles"
-        clock.loglog(list(curve), list(curve.values()), color=colour, linestyle=style, label=f"{place}, {iterations} {plural}")
+        label = f"{place}, {iterations} V-cycle{'s' if iterations > 1 else ''}"
+        clock.loglog(*zip(*curve.items(), strict=True), color=colour, linestyle=style, label=label)
     clock.set(xlabel="workers", ylabel="seconds of a gradient", title="measured and predicted")
     clock.set_xticks(list(curve)[::2], list(curve)[::2])
     clock.minorticks_off()

@@ -45,7 +45,10 @@ BLOCK = {"width": 2048, "heads": 64, "hidden": 8192, "sequence": 512}  # a trans
 SAMPLES, MOST = 64, {"1d": 64, "2d": 1024, "3d": 512}  # on a line there are as many workers as heads at most
 ACCELERATORS = Cluster(latency=5e-6, bandwidth=1.25e10, flops=1e13)
 WORKERS, CLAIMS = 64, {"1d": 2.32, "2d": 1.57}  # of Bian et al., for the speed-up of 3-D on 64
-LOOK = {"1d": ("0.6", "s", "-"), "2d": ("0.3", "o", "--"), "3d": ("black", "^", "-")}  # colour, marker, line by split
+LOOK = {
+    split: {"color": color, "marker": marker, "linestyle": line, "markersize": 4}
+    for split, color, marker, line in (("1d", "0.6", "s", "-"), ("2d", "0.3", "o", "--"), ("3d", "black", "^", "-"))
+}
 
 
 def main(arguments=None):
@@ -108,12 +111,11 @@ def gains(tokens):
 def figure(history, sizes, places, most):
     canvas, (sent, clock, gain, here) = panels(4, columns=2, size=(3.5, 2.7))
     serial = float(ACCELERATORS.seconds(block("1d", 1))[0])
-    for split, (colour, marker, style) in LOOK.items():
+    for split, look in LOOK.items():
         workers = counts(split, MOST[split])
         loads = [block(split, count) for count in workers]
-        look = {"color": colour, "marker": marker, "linestyle": style, "markersize": 4, "label": NAMES[split]}
-        sent.loglog(workers[1:], [load.bytes[0] / 2e9 for load in loads[1:]], **look)
-        clock.loglog(workers, [float(ACCELERATORS.seconds(load)[0]) for load in loads], **look)
+        sent.loglog(workers[1:], [load.bytes[0] / 2e9 for load in loads[1:]], label=NAMES[split], **look)
+        clock.loglog(workers, [float(ACCELERATORS.seconds(load)[0]) for load in loads], label=NAMES[split], **look)
     ideal = np.array([1, max(MOST.values())])
     clock.loglog(ideal, serial / ideal, color="0.8", linewidth=1, label="serial, divided")
     sent.set(xlabel="workers", ylabel="GB sent by each", title="transformer block: bytes")
@@ -123,25 +125,22 @@ def figure(history, sizes, places, most):
     tokens = 2.0 ** np.arange(-2, 7)
     curves = [gains(ratio) for ratio in tokens]
     for split, claim in CLAIMS.items():
-        colour, marker, style = LOOK[split]
-        look = {"color": colour, "marker": marker, "linestyle": style, "markersize": 4}
-        gain.semilogx(tokens, [each[split] for each in curves], label=f"over {NAMES[split]}", **look)
-        gain.axhline(claim, color=colour, linestyle=":", label=f"over {NAMES[split]}, Bian et al.")
+        gain.semilogx(tokens, [each[split] for each in curves], label=f"over {NAMES[split]}", **LOOK[split])
+        gain.axhline(claim, color=LOOK[split]["color"], linestyle=":", label=f"over {NAMES[split]}, Bian et al.")
     gain.set(xlabel="tokens / width", ylabel="speed-up of 3-D", title=f"transformer block on {WORKERS}", ylim=(0.5, 5.5))
     cluster = clusters(history, sizes)[HERE]
     here.axhline(layer_passes.serial(history), color="0.5", linestyle=":", label="serial, processor")
-    for split, (colour, marker, style) in LOOK.items():
+    for split, look in LOOK.items():
         curve = predicted(cluster, sizes, split, most)
-        here.loglog(list(curve), list(curve.values()), color=colour, linestyle=style, label=f"{NAMES[split]}, predicted")
+        here.loglog(*zip(*curve.items(), strict=True), **look | {"marker": "", "label": f"{NAMES[split]}, predicted"})
         those = [count for name, count in places if name == split]
         busy = [seconds(history, on(split, count))[1] for count in those]
-        here.loglog(those, busy, color=colour, marker=marker, linestyle="", markersize=5)
+        here.loglog(those, busy, **look | {"linestyle": "", "markersize": 5})
     here.plot([], [], color="black", marker="^", linestyle="", markersize=5, label="measured, processor")
     here.set(xlabel="workers", ylabel="seconds of a gradient", title="perceptron: pipes here")
-    for ax in (sent, clock, here):
-        ax.legend(**LEGEND, fontsize=6.5)
     gain.legend(**LEGEND, fontsize=6.5, ncols=2, loc="upper center")
     for ax, ticks in ((sent, 9), (clock, 10), (here, int(np.log2(most)))):
+        ax.legend(**LEGEND, fontsize=6.5)
         shown = [4**k for k in range(ticks // 2 + 1)]
         ax.set_xticks(shown, shown)
         ax.xaxis.minorticks_off()

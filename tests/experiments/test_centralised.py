@@ -27,8 +27,7 @@ def test_what_grows_with_the_agents_is_what_was_sent_with_as_many(problem, name,
     made = problem, centralised.cases.neighbours(6), {"test": (np.zeros((2, 3)), np.zeros((2, 1)))}
     monkeypatch.setattr(centralised, "case", lambda *_: made)
     outcome = Outcome(*centralised.with_server(centralised.WITH[name].system, 0, "", 6, 3), made=lambda: made)
-    done = centralised.counted(outcome, name)
-    until = done.until(done.history["objective"][-1])
+    until = centralised.busiest(name, outcome, -1)
     same = centralised.scaled(name, until, 6, problem.parameters, 8)
     np.testing.assert_array_equal(same.bytes, until.bytes)
     np.testing.assert_array_equal(same.adds, until.adds)
@@ -41,7 +40,7 @@ def test_all_that_get_to_the_level_are_on_the_maps_and_without_a_server_their_lo
     made, outcomes = (problem, centralised.cases.neighbours(6), {}), {}
     for name, solver in centralised.WITHOUT.items():
         run = consensus.solve(*made[:2], solver, rounds=5)
-        outcomes[name] = centralised.counted(Outcome(run.history, run.w, made=lambda: made), name)
+        outcomes[name] = Outcome(run.history, run.w, made=lambda: made)
     level = min(outcome.history["objective"].min() for outcome in outcomes.values())
     (first,) = centralised.loads(outcomes, level)
     assert outcomes[first].history["objective"].min() == level
