@@ -1,6 +1,8 @@
 """Studies, tiny: their problems are what they say, and their tables have a row for every method."""
 
+import argparse
 import re
+from functools import partial
 
 import cvxpy as cp
 import networkx as nx
@@ -22,8 +24,10 @@ from experiments import (
     personal,
     robots,
     stochastic,
+    stragglers,
     tolerance,
 )
+from experiments.shared import slowed
 
 
 def test_its_shards_are_alike_or_of_few_classes():
@@ -266,3 +270,27 @@ def test_a_tiny_language_model_has_a_row_for_every_method(tmp_path, monkeypatch,
     # Four times to two neighbours; twice to one; twice to a server and back.
     assert sent == {"D-PSGD": 8 * once, "AdamW by gossip": 8 * once, "NoLoCo": 2 * once, "DiLoCo with a server": 4 * once}
     assert (tmp_path / "language" / "figure.png").stat().st_size > 10_000
+
+
+# Stragglers: the least of the quadratics is SciPy's; seconds are those of the clock.
+
+
+def test_the_least_of_the_quadratics_is_that_of_scipy():
+    problem, _, options = slowed.case(0, slowed.SIMULATED, slowed.WITH, agents=4, every=1)
+    found = minimize(problem.objective, options["start"], jac=problem.total_gradient, tol=1e-12)
+    assert found.fun == pytest.approx(slowed.least(problem), abs=1e-12)
+
+
+def test_seconds_are_counted_until_the_objective_stays_below_its_level(tmp_path):
+    made = partial(slowed.case, clock=slowed.SIMULATED, name=slowed.WITH, agents=4, every=1)
+    given, solver = argparse.Namespace(seeds=1, workers=1), slowed.GRIDS[slowed.WITH].solver((0.05,))
+    levels = {"half": 0.5, "nothing": 1e-9}
+    found = stragglers.compared(given, tmp_path / "study", made, {"NEXT": solver}, levels, 40, slowed.least)
+    problem, network, options = made(0)
+    history = consensus.solve(problem, network, solver, rounds=40, **options).history
+    below = history["objective"] <= history["objective"][0] / 2
+    first = np.flatnonzero(below)[0]
+    assert 0 < first < 40
+    assert below[first:].all()
+    assert found["NEXT", "half"][0].tolist() == [history["clock"][first]]
+    assert found["NEXT", "nothing"][0].tolist() == [np.inf]
