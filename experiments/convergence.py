@@ -8,82 +8,77 @@ import numpy as np
 
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.step_sizes import Diminishing
+from consensus.studies import Grid
 from consensus.surrogates import FullLinearization
-from experiments.shared import curves, methods
-from experiments.shared import references as centralised
-from experiments.shared.cases import graph
-from experiments.shared.harness import Experiment
-from experiments.shared.levels import Merits
-from experiments.shared.results import RECORDS
-from experiments.shared.tables import Spread, Table, last, setting
-from experiments.shared.tuning import Axis, Family
+from experiments.shared import cases, centralised, curves, methods
+from experiments.shared.studies import Folder, options
+from experiments.shared.tables import Spread, Table, last
 
-DATASETS = ("boston", "kin8nm", "wine", "diabetes", "breast_cancer", "mnist")
+DATASETS = ["boston", "kin8nm", "wine", "diabetes", "breast_cancer", "mnist"]
 PARTIAL, LOCAL = "NEXT, partial, network curvature", "NEXT, partial, local curvature"  # the second is that of the 2017 paper
 FULL, TRACKING, ADAPTIVE = "NEXT, full linearization", "gradient tracking", "AdaptiveNEXT"
 SLOWER = 0.001  # how the steps of cheap solvers fall, over ten times as many rounds as those of NEXT
-STEP = Axis("step", (0.2, 0.4, 0.8))
-FAMILIES = {  # every solver runs with the best settings of these on each data set
-    PARTIAL: methods.APPROXIMATIONS["NEXT, partial"],
-    LOCAL: methods.APPROXIMATIONS["NEXT, partial, local curvature"],
-    FULL: methods.grids(lambda tau, step: NEXT(FullLinearization(tau), step), (0.3, 1.0), (0.3, 0.6), SLOWER),
-    TRACKING: [
-        Family(GradientTracking, (STEP,), "adapt then combine"),
-        Family(functools.partial(GradientTracking, order="cta"), (STEP,), "combine then adapt"),
-    ],
-    "DGD": [
-        Family(DGD, (STEP,), "constant"),
-        Family(lambda step: DGD(Diminishing(step, SLOWER)), (Axis("first step", (0.4, 0.8)),), "falling"),
-    ],
-    ADAPTIVE: [Family(AdaptiveNEXT)],
+
+
+def descent(step_size, decay):
+    return DGD(Diminishing(step_size, decay) if decay else step_size)
+
+
+ADAPTIVES = 3  # exchanges of AdaptiveNEXT for one of NEXT
+SOLVERS = {  # by their exchanges; every solver has the best settings of its grid on each data set
+    1: {PARTIAL: methods.APPROXIMATIONS["NEXT, partial"], LOCAL: methods.APPROXIMATIONS["NEXT, partial, local curvature"]},
+    methods.MORE: {
+        FULL: methods.grid(lambda tau, step: NEXT(FullLinearization(tau), step), (0.3, 1.0), decay=SLOWER),
+        TRACKING: Grid(GradientTracking, step_size=[0.2, 0.4, 0.8], order=["atc", "cta"]),
+        "DGD": Grid(descent, step_size=[0.2, 0.4, 0.8], decay=[0.0, SLOWER]),
+    },
+    ADAPTIVES: {ADAPTIVE: AdaptiveNEXT()},
 }
+NAMES = list(itertools.chain(*SOLVERS.values()))
 LBFGS, DESCENT = "L-BFGS, centralised", "gradient descent, centralised"
 REFERENCES = {LBFGS: centralised.lbfgs, DESCENT: centralised.gradient_descent}
 LEVELS = {
     f"exchanges to {part:.0%} of the gap": part for part in (0.1, 0.03, 0.01)
 }  # what is measured, each at its best setting
 ENDS = list(LEVELS)[-1]  # the measure whose settings the figures show
-MERITS = Merits(lambda key: key[:1], lambda place: LEVELS, lambda key: key[1] != ADAPTIVE)  # that one ends in other minima
-TRIALS = 3  # repeats on which settings are tried; the one whose worst of them is best is taken for all
-MORE, ADAPTIVES = 10, 3  # exchanges of the other solvers, whose rounds are cheap, for one of it; of AdaptiveNEXT
-# Where 15,910 parameters make rounds dear: fewer samples, so many times fewer rounds, in which no step would fall.
+# Where 15,910 parameters make rounds dear: fewer samples, so many times fewer rounds.
 LARGE, SHORTER = {"mnist": {"rows": 1000}}, {"mnist": 10}
-SKIPPED = {("mnist", PARTIAL, "falling"), ("mnist", LOCAL, "falling")}
+
+
+def case(seed, data, agents, exchanges, every):
+    whole, part = cases.case(data, agents, seed, **LARGE.get(data, {})), SHORTER.get(data, 1)
+    amount = {"exchanges": max(1, exchanges // part), "record_every": max(1, every // part)}
+    return whole.problem, cases.graph(agents, seed), {"test": whole.test, **amount}
 
 
 def main(arguments=None):
-    quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
-    experiment = Experiment("convergence", __doc__, arguments, datasets=DATASETS, quick=quick)
-    datasets = experiment.datasets
-    solvers = FAMILIES | {name: [Family(lambda reference=reference: reference)] for name, reference in REFERENCES.items()}
-    families = {
-        (data, name): [family for family in some if (data, name, family.label) not in SKIPPED]
-        for data in datasets
-        for name, some in solvers.items()
-    }
-
-    def run(data, name, solver, seed):
-        rounds = max(1, experiment.rounds // SHORTER.get(data, 1))
-        exchanges = rounds * {PARTIAL: 1, LOCAL: 1, ADAPTIVE: ADAPTIVES}.get(name, MORE)
-        case = experiment.case(data, experiment.agents, seed, **LARGE.get(data, {}))
-        if name in REFERENCES:
-            return case, None, solver, {"rounds": exchanges}
-        amount = {"rounds": exchanges, "exchanges": exchanges, "records": exchanges if name == ADAPTIVE else RECORDS}
-        return case, graph(experiment.agents, seed), solver, amount
-
-    found = experiment.compare(("dataset", "solver"), families, run, MERITS, TRIALS)
-    needs = MERITS.needed(found.every, found.repeats, experiment.seeds)
-    ends = {which[:2]: runs for which, runs in found.repeats.items() if which[2] == ENDS}
+    quick = {"dataset": ["diabetes"], "seeds": 2, "rounds": 20}
+    given = options(__doc__, arguments, quick, dataset=DATASETS, agents=10, seeds=3, rounds=300)
+    folder, ends, needs, grids = Folder(given, "convergence"), {}, {}, {}
+    descended, lowest = {}, {}
+    for data, seed in itertools.product(given.dataset, range(given.seeds)):
+        made = functools.partial(case, seed, data, given.agents, methods.MORE * given.rounds, 1)
+        lowest.setdefault(data, []).append(folder.kept(centralised.reference_of)(made))
+        for name, method in REFERENCES.items():
+            descended.setdefault((data, name), []).append(folder.kept(method)(made, made()[2]["exchanges"], seed))
+    for level, part in LEVELS.items():
+        over, measure = {"data": given.dataset}, f"exchanges to objective {part:.0%}"
+        found, tried = methods.compared(given, folder, case, over, SOLVERS, measure, agents=given.agents)
+        ends = {(data, name): (found | descended)[data, name] for data in given.dataset for name in (*NAMES, *REFERENCES)}
+        for (data, name), runs in ends.items():
+            needs[data, name, level] = [methods.needed(*each, part) for each in zip(runs, lowest[data], strict=True)]
+        grids[level] = tried
     for name, quantity in (("figure", "objective"), ("stationarity", "stationarity"), ("test-error", "test_error")):
-        experiment.figure(figure(ends, datasets, quantity), name)
-    experiment.table(table(needs, ends))
-    experiment.table(ratios(needs, datasets), "ratios")
+        folder.figure(figure(ends, given.dataset, quantity), name)
+    folder.table(table(needs, ends))
+    folder.table(ratios(needs, given.dataset), "ratios")
+    folder.grids(grids)
 
 
 def figure(ends, datasets, quantity):
     canvas, axes = curves.panels(len(datasets))
     for ax, data in zip(axes, datasets, strict=True):
-        repeats = {solver: ends[data, solver] for solver in (*FAMILIES, *REFERENCES)}
+        repeats = {solver: ends[data, solver] for solver in (*NAMES, *REFERENCES)}
         last_ones = [outcome.history[quantity][-1] for outcome in repeats.pop(LBFGS)]
         curves.draw(ax, repeats, quantity)
         start = max(outcome.history[quantity][0] for runs in repeats.values() for outcome in runs)
@@ -102,7 +97,7 @@ def table(needs, ends):
     )
     for pair, outcomes in ends.items():
         counts = [Spread.of(needs[*pair, name]) for name in LEVELS]
-        rows.add(*pair, setting(outcomes), *counts, last(outcomes, "objective"), last(outcomes, "test_error"))
+        rows.add(*pair, methods.shown(outcomes), *counts, last(outcomes, "objective"), last(outcomes, "test_error"))
     return rows
 
 
@@ -112,7 +107,7 @@ def ratios(needs, datasets):
     NaN where that one does not get there: there is nothing to compare with.
     """
     rows = Table({"data set": "", "solver": "", **{f"to {part:.0%} of the gap": ".3g" for part in LEVELS.values()}})
-    for data, solver in itertools.product(datasets, [solver for solver in FAMILIES if solver != PARTIAL]):
+    for data, solver in itertools.product(datasets, [solver for solver in NAMES if solver != PARTIAL]):
         pairs = [zip(needs[data, PARTIAL, name], needs[data, solver, name], strict=True) for name in LEVELS]
         rows.add(data, solver, *(Spread.of(math.nan if a == math.inf else b / a for a, b in pair) for pair in pairs))
     return rows

@@ -24,7 +24,7 @@ from experiments import (
     tangent_propagation,
     tensor_parallel,
 )
-from experiments.shared import cases, clusters, reading, slowed
+from experiments.shared import cases, clusters, methods, reading, slowed
 from experiments.shared.tables import latex_text
 
 EXPERIMENTS = "convergence sparsity blocks network solvers shards failures tangent direct_feedback tangent_propagation scale"
@@ -78,23 +78,23 @@ def collect(results, output):
 
 def numbers(results):
     """Every number in the paper's text, by name."""
-    config = next(reading.configs(results / "convergence"))
+    given = reading.options(results / "convergence")
     start, middle, level = map(_percent, convergence.LEVELS.values())
     found = {
-        "agents": config["settings"]["agents"],
+        "agents": given["agents"],
         "edge": cases.PROBABILITY,
         "hidden": cases.HIDDEN,
         "decay": f"{cases.DECAY.weight:g}",
         "adaptive.columns": curvature.COLUMNS,
         "adaptive.directions": curvature.DIRECTIONS,
         "adaptive.longest": filters.LONGEST,
-        "convergence.trials": convergence.TRIALS,
+        "convergence.trials": methods.TUNING,
         "convergence.start": start,
         "convergence.middle": middle,
         "convergence.level": level,
         "convergence.mnistrows": convergence.LARGE["mnist"]["rows"],
         "convergence.mnistshorter": convergence.SHORTER["mnist"],
-        "convergence.repeats": len({config["settings"]["seed"] for config in reading.configs(results / "convergence")}),
+        "convergence.repeats": given["seeds"],
         "blocks.rows": blocks.ROWS,
         "sparsity.weights": len(sparsity.WEIGHTS),
         "sparsity.slack": _percent(SLACK),
@@ -188,7 +188,7 @@ def _range(values):
 
 def _mnist(path):
     """Who comes how far on MNIST, in how many exchanges (medians over the repeats)."""
-    rows = [row for row in reading.rows(path) if row["data set"] == "mnist" and row["solver"] in convergence.FAMILIES]
+    rows = [row for row in reading.rows(path) if row["data set"] == "mnist" and row["solver"] in convergence.NAMES]
     found = {}
     for measure, name in zip(convergence.LEVELS, ("first", "second", "third"), strict=True):
         needed = {row["solver"]: float(row[measure]) for row in rows}
@@ -215,7 +215,7 @@ def _served(folder):
 
 
 def _environment(results):
-    found = json.loads(next((results / "convergence" / "runs").glob("*/environment.json")).read_text())
+    found = json.loads((results / "convergence" / "about.json").read_text())["environment"]
     cores = "one core" if found["cores"] == 1 else f"{found['cores']} cores"
     return f"Python {found['python']}, NumPy {found['numpy']} and SciPy {found['scipy']} on {cores}"
 

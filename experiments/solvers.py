@@ -1,6 +1,8 @@
 """Every solver there is, on three problems: exchanges, bytes, gradients and seconds until the objective is low; their ranks."""
 
 import contextlib
+import functools
+import itertools
 import math
 import warnings
 
@@ -11,13 +13,13 @@ import consensus
 import topologies
 from consensus import plotting
 from consensus.solvers import check_needs
-from experiments.shared.cases import graph
+from consensus.studies import Grid
+from experiments.shared import cases
+from experiments.shared.centralised import reference_of
 from experiments.shared.curves import legend
-from experiments.shared.harness import Experiment
-from experiments.shared.levels import Merits
-from experiments.shared.methods import ADAPTIVE, DEAR, methods
-from experiments.shared.results import RECORDS
-from experiments.shared.tables import Spread, Table, setting
+from experiments.shared.methods import DEAR, MORE, compared, methods, needed, shown
+from experiments.shared.studies import Folder, options
+from experiments.shared.tables import Spread, Table
 
 # What is learnt, and the part of the gap between start and optimum that is left in the end.
 PROBLEMS = {
@@ -27,70 +29,54 @@ PROBLEMS = {
 }
 MEASURES = {"exchanges": ("exchanges", 1), "kB": ("bytes", 1e3), "gradients": ("gradients", 1), "seconds": ("seconds", 1)}
 FORMATS = {"exchanges": ".0f", "kB": ".3g", "gradients": ".3g", "seconds": ".2g"}
-FEWEST = "exchanges to the level"  # by which settings are chosen
-MORE = 10  # exchanges of methods whose rounds are cheap, for one of the others
+
+
+def case(seed, data, problem, agents, exchanges, every):
+    whole = cases.case(data, agents, seed, **PROBLEMS[problem][0])
+    return whole.problem, cases.graph(agents, seed), {"exchanges": exchanges, "record_every": every}
 
 
 def main(arguments=None):
-    quick = {"dataset": ["diabetes"], "repeats": 1, "rounds": 10}
-    experiment = Experiment("solvers", __doc__, arguments, datasets=["boston"], repeats=3, rounds=200, quick=quick)
-    seeds, agents = experiment.seeds, experiment.agents
-
-    def case(data, name, seed):
-        return experiment.case(data, agents, seed, **PROBLEMS[name][0])
-
-    families = {
-        (data, name, solver): some
-        for data in experiment.datasets
-        for name in PROBLEMS
-        for solver, some in fitting(case(data, name, seeds[0]).problem, graph(agents, seeds[0])).items()
-    }
-
-    def run(data, name, solver, method, seed):
-        # A default is that of the first repeat's problem: one setting for all.
-        method = method.prepared(case(data, name, seeds[0]).problem, topologies.Static(graph(agents, seeds[0])))
-        exchanges = experiment.rounds * (3 if "3" in solver else 1 if solver in DEAR else MORE)
-        amount = {"rounds": exchanges, "exchanges": exchanges, "records": exchanges if solver == ADAPTIVE else RECORDS}
-        return case(data, name, seed), graph(agents, seed), method, amount
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*theory")  # the convex ones meet a network, too: the table says which
-        found = experiment.compare(("dataset", "problem", "solver"), families, run, MERITS)
-    needs = needed(found.every, found.repeats, seeds)
-    experiment.figure(figure(needs))
-    experiment.table(table(needs, {which[:3]: setting(runs) for which, runs in found.repeats.items()}))
-    experiment.table(ranks(needs), "ranks")
+    quick = {"dataset": ["diabetes"], "seeds": 1, "rounds": 10}
+    given = options(__doc__, arguments, quick, dataset=["boston"], agents=10, seeds=3, rounds=200)
+    folder, needs, best, grids = Folder(given, "solvers"), {}, {}, {}
+    for data, name in itertools.product(given.dataset, PROBLEMS):
+        part, own = PROBLEMS[name][1], {}
+        for solver, one in fitting(*case(0, data, name, given.agents, 1, 1)[:2]).items():
+            own.setdefault(3 if "3" in solver else 1 if solver in DEAR else MORE, {})[solver] = one
+        over, measure = {"data": [data], "problem": [name]}, f"exchanges to objective {100 * part:g}%"
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*theory")  # the convex ones meet a network, too: the table says which
+            found, grids[name] = compared(given, folder / data / name, case, over, own, measure, agents=given.agents)
+        made = (functools.partial(case, seed, data, name, given.agents, 1, 1) for seed in range(given.seeds))
+        lowest = [folder.kept(reference_of)(one) for one in made]
+        needs |= {at: spent(runs, lowest, part) for at, runs in found.items()}
+        best |= {at: shown(runs) for at, runs in found.items()}
+    folder.figure(figure(needs))
+    folder.table(table(needs, best))
+    folder.table(ranks(needs), "ranks")
+    folder.grids(grids)
 
 
 def fitting(problem, network):
-    """``{solver: [Family, ...]}`` of those that the problem and the network do not refuse."""
+    """``{name: solver or grid}`` of those that the problem and the network do not refuse."""
     schedule, found = topologies.Static(network), {}
-    for name, families in methods(problem).items():
-        for family in families:
-            with contextlib.suppress(TypeError, ValueError), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what is beyond a method's theory runs, too
-                solver = family.make(*family.start()[0])
-                check_needs(solver, problem, schedule)
-                solver.prepared(problem, schedule)
-                found.setdefault(name, []).append(family)
+    for name, one in methods(problem).items():
+        with contextlib.suppress(TypeError, ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is beyond a method's theory runs, too
+            solver = one.solver(one.points()[0]) if isinstance(one, Grid) else one
+            check_needs(solver, problem, schedule)
+            solver.prepared(problem, schedule)
+            found[name] = one
     return found
 
 
-def sets_levels(key):
-    """Return whether a run's objective sets a level: AdaptiveNEXT's does not on networks, where it ends in other minima."""
-    return key[2] != ADAPTIVE or "linear" in key[1]
-
-
-MERITS = Merits(lambda key: key[:2], lambda place: {FEWEST: PROBLEMS[place[1]][1]}, sets_levels)
-
-
-def needed(every, repeats, seeds):
-    """``{measure: Spread}`` by solver: what is needed until the objective stays low."""
-    found = {}
-    for measure, (column, unit) in MEASURES.items():
-        for which, values in MERITS.needed(every, repeats, seeds, column).items():
-            found.setdefault(which[:3], {})[measure] = Spread.of(value / unit for value in values)
-    return found
+def spent(runs, lowest, part):
+    """``{measure: Spread}``: what is needed until the objective stays low."""
+    pairs = list(zip(runs, lowest, strict=True))
+    return {
+        measure: Spread.of(needed(*pair, part, column) / unit for pair in pairs) for measure, (column, unit) in MEASURES.items()
+    }
 
 
 def ranked(needs):

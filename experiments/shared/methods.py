@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import pandas as pd
 
 from consensus import solvers
 from consensus.solvers import (
@@ -18,15 +19,19 @@ from consensus.solvers import (
     PushPull,
 )
 from consensus.step_sizes import Diminishing
+from consensus.studies import Grid, Study
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
-from experiments.shared.tuning import Axis, Family
+from experiments.shared.centralised import reference
+from experiments.shared.levels import exchanges_to
+from experiments.shared.studies import outcomes
 
 STEPS = (0.3, 1.0, 3.0)  # in units of 1 / L, L the largest of the agents' Lipschitz constants at the start
 PENALTIES = (0.01, 0.03, 0.1)  # in units of L
 WHOLE = (0.1, 0.3, 1.0)  # of a step to a minimum
 TAUS = (0.03, 0.1, 0.3)
 LEAST = 1e-4  # of tau: the regularizers of all problems are stronger
-FACTOR = 10**0.5  # between neighbouring values
+MORE = 10  # exchanges of methods whose rounds are cheap, for one of the others
+TUNING = 2  # seeds on which settings are tried; the report has others
 
 ADAPTIVE = "AdaptiveNEXT"
 GRADIENTS = {
@@ -38,58 +43,86 @@ GRADIENTS = {
 SAFE = "EXTRA PGEXTRA NIDS ExactDiffusion ProxGT AccGT OPAPC WangElia KGT LED ProxSkip DLM ATG LTADMM DiNNO"
 GRADIENTS |= {name: getattr(solvers, name) for name in SAFE.split()}
 DIRECTED = {"PushDIGing": PushDIGing, "PushPull": PushPull}  # no step is known to be safe
-NEWTON = {"NetworkGIANT": NetworkGIANT}  # a step of one is a whole one
 PENALISED = {"DADMM": DADMM, "NewtonTracking": NewtonTracking}
 UNTUNED = {name: getattr(solvers, name) for name in ("AdaptiveNEXT", "AutoGT", "DATOS")}
 PARTIAL = PartialLinearization
 
 
-def grids(make, taus=TAUS, steps=(0.3, 0.6), decay=0.01):
-    """Families of ``make(tau, step)``: with constant steps, and with steps that begin at the second of ``steps`` and fall."""
-    tau, (first, second) = Axis("tau", taus, FACTOR, least=LEAST), steps
+def grid(make, taus=TAUS, steps=(0.6, 1.0), decay=0.01):
+    """The grid of ``make(tau, step)``, with steps that are constant and steps that fall."""
 
-    def falling(tau, step):
-        return make(tau, Diminishing(step, decay))
+    def solver(tau, step, decay):
+        if tau < LEAST:
+            raise ValueError(f"tau must be at least {LEAST}; got {tau}")
+        return make(tau, Diminishing(step, decay) if decay else step)
 
-    return [
-        Family(make, (tau, Axis("step", (first,), most=1.0)), "constant"),
-        Family(falling, (tau, Axis("first step", (second,), most=1.0)), "falling"),
-    ]
+    return Grid(solver, tau=taus, step=steps, decay=[0.0, decay])
 
 
 # Methods whose rounds are dear: local problems are solved in each.
 APPROXIMATIONS = {
-    "NEXT, partial": grids(lambda tau, step: NEXT(PARTIAL(tau), step)),
+    "NEXT, partial": grid(lambda tau, step: NEXT(PARTIAL(tau), step)),
     # Of ten agents, one's curvature is a tenth of the network's.
-    "NEXT, partial, local curvature": grids(
-        lambda tau, step: NEXT(PARTIAL(tau, curvature="local"), step), (0.01, 0.03, 0.1), (0.1, 0.1), 0.1
+    "NEXT, partial, local curvature": grid(
+        lambda tau, step: NEXT(PARTIAL(tau, curvature="local"), step), (0.01, 0.03, 0.1), (0.1, 0.2), 0.1
     ),
-    "NEXT, partial, 4 blocks": grids(lambda tau, step: NEXT(Blocks(PARTIAL(tau), 4), step), (0.1, 0.3, 1.0)),
-    "NEXT, partial, 3 exchanges": grids(lambda tau, step: Gossip(NEXT(PARTIAL(tau), step), 3)),
-    "SONATA, partial": grids(lambda tau, step: SONATA(PARTIAL(tau), step)),
+    "NEXT, partial, 4 blocks": grid(lambda tau, step: NEXT(Blocks(PARTIAL(tau), 4), step), (0.1, 0.3, 1.0)),
+    "NEXT, partial, 3 exchanges": grid(lambda tau, step: Gossip(NEXT(PARTIAL(tau), step), 3)),
+    "SONATA, partial": grid(lambda tau, step: SONATA(PARTIAL(tau), step)),
 }
 DEAR = (ADAPTIVE, "DADMM", *APPROXIMATIONS)
 
 
 def methods(problem):
-    """``{name: [Family, ...]}``; steps and penalties are in units of the curvature of ``problem``, or a method's defaults."""
+    """``{name: solver or grid}``; steps and penalties are in units of the curvature of ``problem``, or a method's defaults."""
     L = float(np.max(problem.lipschitz()))
 
-    def default(make):
-        return Family(make, label="default")
+    def by_step(make):
+        return Grid(lambda step, default: make() if default else make(step / L), step=STEPS, default=[False, True])
 
-    def step(make):
-        return Family(lambda step: make(step / L), (Axis("step times L", STEPS, FACTOR),))
+    def by_penalty(make):
+        return Grid(lambda penalty, default: make() if default else make(penalty * L), penalty=PENALTIES, default=[False, True])
 
-    def length(make):
-        return Family(make, (Axis("step", WHOLE, FACTOR, most=1.0),))
+    found = {name: make() for name, make in UNTUNED.items()} | APPROXIMATIONS
+    found["NEXT, full"] = Grid(lambda step: NEXT(FullLinearization(1.0), step), step=WHOLE)
+    found["NetworkGIANT"] = Grid(NetworkGIANT, step_size=WHOLE)
+    found |= {name: Grid(lambda step, make=make: make(step / L), step=STEPS) for name, make in DIRECTED.items()}
+    found |= {name: by_step(make) for name, make in GRADIENTS.items()}
+    return found | {name: by_penalty(make) for name, make in PENALISED.items()}
 
-    def penalty(make):
-        return Family(lambda penalty: make(penalty * L), (Axis("penalty over L", PENALTIES, FACTOR),))
 
-    found = {name: [Family(make)] for name, make in UNTUNED.items()} | APPROXIMATIONS
-    found["NEXT, full"] = [length(lambda step: NEXT(FullLinearization(1.0), step))]
-    found |= {name: [step(make)] for name, make in DIRECTED.items()}
-    found |= {name: [default(make), step(make)] for name, make in GRADIENTS.items()}
-    found |= {name: [default(make), length(make)] for name, make in NEWTON.items()}
-    return found | {name: [default(make), penalty(make)] for name, make in PENALISED.items()}
+def compared(given, folder, case, over, solvers, measure, **fixed):
+    """The outcomes of ``{times: {name: solver or grid}}`` by the case's values and the solver, and the tables of the grids.
+
+    The case is ``case(seed, **values, exchanges, every, **fixed)``, with ``times`` the exchanges that the user gives, and a row
+    of the history ``every`` so many rounds. Grids are tuned on TUNING seeds, and but a point each if quick. Levels are relative
+    to what is reached with all data in one place.
+    """
+    found, grids = {}, []
+    for times, own in solvers.items():
+        exchanges = times * given.rounds
+        every = max(1, exchanges // 300) if times == MORE else 1
+        made = functools.partial(case, exchanges=exchanges, every=every, **fixed)
+        if given.quick:
+            own = {name: one.solver(one.points()[0]) if isinstance(one, Grid) else one for name, one in own.items()}
+        usual = {
+            "seeds": given.seeds,
+            "tuning_seeds": TUNING,
+            "reference": reference,
+            "folder": folder / f"exchanges-{exchanges}",
+        }
+        study = Study(made, over=over, solvers=own, measure=measure, rounds=exchanges, **usual).run(workers=given.workers)
+        found |= outcomes(study)
+        grids.append(study.grids())
+    return found, pd.concat(grids)
+
+
+def shown(outcomes):
+    """The setting in words, which all repeats share."""
+    setting = outcomes[0].setting
+    return "default" if "default = True" in setting else setting.removesuffix(", default = False") or "–"
+
+
+def needed(outcome, lowest, part, column="exchanges"):
+    """What is spent until the objective stays where a ``part`` is left between the start and the lowest."""
+    return exchanges_to(outcome, lowest + part * (outcome.history["objective"][0] - lowest), column)

@@ -80,6 +80,11 @@ class Folder:
         table.write(self.path, name)
         print(f"\n{table.markdown()}\ntable   {self / name}.csv, .md, .tex\n")
 
+    def grids(self, tables):
+        """Write what studies tried, tables by name, as Markdown."""
+        shown = (f"{name}\n\n{table.to_markdown()}\n" for name, table in tables.items() if len(table))
+        (self / "grids.md").write_text("\n".join(shown))
+
 
 class Outcome(NamedTuple):
     """A run: its history, the final iterates w (agents, P), why it ended, the solver's setting, and what makes its case."""

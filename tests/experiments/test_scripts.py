@@ -1,5 +1,6 @@
 """Every experiment runs as its user runs it, and what it computes is right."""
 
+import functools
 import math
 import subprocess
 import sys
@@ -8,17 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from scipy import optimize
 
 import consensus
 from consensus.history import History
+from consensus.solvers import DGD, AdaptiveNEXT
+from consensus.studies import Study
 from experiments import __main__ as listing
 from experiments import convergence, shards
-from experiments.shared import centralised, curves, levels, tuning
+from experiments.shared import centralised, curves, levels, methods, tuning
 from experiments.shared.cases import case
 from experiments.shared.results import Outcome
+from experiments.shared.studies import outcomes
 
 ROOT = Path(__file__).parents[2]
 SHARED = [module for module, _, shared in listing.found(ROOT / "experiments") if shared]
+
+
+LEVELS = {"first": 0.1, "middle": 0.03, "last": 0.01}
+ADAPTIVE = "adaptive"
+MERITS = levels.Merits(lambda key: key[:1], lambda place: LEVELS, lambda key: key[1] != ADAPTIVE)
 
 
 def outcome(objective, exchanges=None, diverged=False):
@@ -106,26 +116,26 @@ def test_the_setting_that_needs_the_fewest_exchanges_is_chosen_for_each_level():
     found = {
         ("d", "s", ""): {(1.0,): [slow], (2.0,): [fast], (3.0,): [outcome([10.0, 1.0, 1.0, 1.0, 1.0], diverged=True)]},
         ("d", "other", ""): {(): [outcome([10.0, 1.0, 1.0, 1.0, 1.0])]},
-        ("d", convergence.ADAPTIVE, ""): {(): [outcome([10.0, -90.0, -90.0, -90.0, -90.0])]},  # sets no level
+        ("d", ADAPTIVE, ""): {(): [outcome([10.0, -90.0, -90.0, -90.0, -90.0])]},  # sets no level
     }
-    first, _, last = convergence.LEVELS
-    assert tuning.chosen(found, ("d", "s"), first, convergence.MERITS) == (("d", "s", ""), (2.0,))
-    assert tuning.chosen(found, ("d", "s"), last, convergence.MERITS) == (("d", "s", ""), (1.0,))
+    first, _, last = LEVELS
+    assert tuning.chosen(found, ("d", "s"), first, MERITS) == (("d", "s", ""), (2.0,))
+    assert tuning.chosen(found, ("d", "s"), last, MERITS) == (("d", "s", ""), (1.0,))
     found["d", "other", ""] = {(): [outcome([10.0, -90.0])]}  # nobody else gets near: the lowest end wins
     found["d", "s", ""][1.0,] = [outcome([10.0, 9.0, 1.0, 0.5])]
-    assert tuning.chosen(found, ("d", "s"), last, convergence.MERITS) == (("d", "s", ""), (1.0,))
+    assert tuning.chosen(found, ("d", "s"), last, MERITS) == (("d", "s", ""), (1.0,))
 
 
 def test_of_several_repeats_the_worst_counts():
     good, bad, even = outcome([10.0, 0.0, 0.0, 0.0]), outcome([10.0, 9.0, 9.0, 0.0]), outcome([10.0, 9.0, 0.0, 0.0])
     found = {("d", "s", ""): {(1.0,): [good, bad], (2.0,): [even, even]}}
-    first = next(iter(convergence.LEVELS))
-    assert convergence.MERITS(found, ("d", "s", ""), [good, bad])[first] == (3.0, 0.0)
-    assert tuning.chosen(found, ("d", "s"), first, convergence.MERITS) == (("d", "s", ""), (2.0,))
+    first = next(iter(LEVELS))
+    assert MERITS(found, ("d", "s", ""), [good, bad])[first] == (3.0, 0.0)
+    assert tuning.chosen(found, ("d", "s"), first, MERITS) == (("d", "s", ""), (2.0,))
 
 
-def test_levels_are_those_of_all_runs_with_the_seed_but_adaptive_next_s():
-    key, other, adaptive = (("d", name, "") for name in ("s", "other", convergence.ADAPTIVE))
+def test_levels_are_those_of_all_runs_with_the_seed_but_those_that_do_not_count():
+    key, other, adaptive = (("d", name, "") for name in ("s", "other", ADAPTIVE))
     every = {
         (key, (1.0,), 0): outcome([10.0, 5.0, 1.0]),
         (key, (1.0,), 1): outcome([10.0, 5.0, 1.0]),
@@ -133,14 +143,14 @@ def test_levels_are_those_of_all_runs_with_the_seed_but_adaptive_next_s():
         (other, (), 1): outcome([10.0, 0.0, 0.0]),
         (adaptive, (), 1): outcome([10.0, -90.0, -90.0]),
     }
-    repeats = {("d", "s", name): [every[key, (1.0,), seed] for seed in (0, 1)] for name in convergence.LEVELS}
-    found = convergence.MERITS.needed(every, repeats, [0, 1])
+    repeats = {("d", "s", name): [every[key, (1.0,), seed] for seed in (0, 1)] for name in LEVELS}
+    found = MERITS.needed(every, repeats, [0, 1])
     assert list(found.values()) == [[2.0, 2.0], [2.0, math.inf], [2.0, math.inf]]
 
 
 def test_ratios_are_to_partial_linearization_with_the_network_s_curvature():
     never, measures = math.inf, convergence.LEVELS
-    done = {solver: 3 * [[4.0, 4.0]] for solver in convergence.FAMILIES} | {"DGD": 3 * [[never, never]]}
+    done = {solver: 3 * [[4.0, 4.0]] for solver in convergence.NAMES} | {"DGD": 3 * [[never, never]]}
     done |= {convergence.PARTIAL: 3 * [[2.0, 2.0]], convergence.LOCAL: 3 * [[2.0, 4.0]]}
     done[convergence.FULL] = [[2.0, 2.0], [never, never], [never, never]]
     needs = {
@@ -159,10 +169,41 @@ def test_ratios_are_to_partial_linearization_with_the_network_s_curvature():
 
 
 def test_the_agents_own_curvature_is_tuned_as_much_as_the_network_s():
-    local, network = (convergence.FAMILIES[solver] for solver in (convergence.LOCAL, convergence.PARTIAL))
-    assert [len(family.start()) for family in local] == [len(family.start()) for family in network]
-    for families, curvature in ((local, "local"), (network, "network")):
-        assert {family.make(*family.start()[0]).surrogate.curvature for family in families} == {curvature}
+    grids = [convergence.SOLVERS[1][name] for name in (convergence.LOCAL, convergence.PARTIAL)]
+    assert len({len(grid.points()) for grid in grids}) == 1
+    for grid, curvature in zip(grids, ("local", "network"), strict=True):
+        assert {grid.solver(point).surrogate.curvature for point in grid.points()} == {curvature}
+
+
+def test_what_is_needed_is_what_a_study_measures(tmp_path):
+    made = functools.partial(convergence.case, agents=4, exchanges=40, every=1)
+    solvers = {"DGD": DGD(0.1), "slow": DGD(0.001), "AdaptiveNEXT": AdaptiveNEXT()}
+    usual = {"seeds": 2, "rounds": 40, "reference": centralised.reference, "folder": tmp_path}
+    study = Study(made, over={"data": ["diabetes"]}, solvers=solvers, measure="exchanges to objective 10%", **usual).run()
+    values = study.values()
+    assert set(values["missed"]) == {True, False}
+    for key, runs in outcomes(study).items():
+        for seed, run in enumerate(runs):
+            value, missed = values.loc[(*key, seed)]
+            assert methods.needed(run, centralised.reference_of(run.made), 0.1) == (math.inf if missed else value)
+
+
+def test_the_reference_is_the_least_objective_of_linear_models():
+    problem = case("diabetes", 3, 0, hidden=0, regularizer=consensus.L1(1e-2)).problem
+
+    def split(parts):
+        """U and its gradient as functions of the positive and the negative parts of w."""
+        w = parts[: problem.parameters] - parts[problem.parameters :]
+        smooth, gradient = problem.objective(w) - 1e-2 * np.abs(w).sum(), problem.total_gradient(w)
+        return smooth + 1e-2 * parts.sum(), np.concatenate([gradient, -gradient]) + 1e-2
+
+    size = 2 * problem.parameters
+    options = {"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-10}
+    found = optimize.minimize(split, np.full(size, 0.1), jac=True, bounds=[(0, None)] * size, options=options)
+    np.testing.assert_allclose(centralised.reference(problem), found.fun, rtol=1e-9)
+    smooth = case("diabetes", 3, 0, hidden=0).problem
+    elsewhere = centralised.lowest(smooth, np.ones(smooth.parameters), method="BFGS")
+    np.testing.assert_allclose(centralised.reference(smooth), elsewhere, rtol=1e-9)
 
 
 def test_the_references_descend_to_a_stationary_point():

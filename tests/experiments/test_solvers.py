@@ -8,11 +8,11 @@ import numpy as np
 import consensus
 import topologies
 from consensus.history import History
+from consensus.studies import Grid
 from experiments import solvers
-from experiments.shared import tuning
 from experiments.shared.cases import case
-from experiments.shared.methods import UNTUNED, methods
-from experiments.shared.results import Outcome
+from experiments.shared.methods import UNTUNED, methods, shown
+from experiments.shared.studies import Outcome
 from experiments.shared.tables import Spread
 
 
@@ -23,24 +23,17 @@ def outcome(objective):
     return Outcome(history, np.zeros((1, 2)))
 
 
-FAST, SLOW = (("d", "linear, L2", name, "") for name in ("fast", "slow"))
-FOUND = {
-    FAST: {(1.0,): [outcome([1.0, 0.5, 0.0, 0.0])], (2.0,): [outcome([1.0, 0.0, 0.0, 0.0])]},
-    SLOW: {(1.0,): [outcome([1.0, 0.9, 0.8, 0.5])], (2.0,): [outcome([1.0, 0.9, 0.8, 0.7])]},
-}
-
-
-def test_settings_are_chosen_by_exchanges_and_where_none_is_enough_by_the_objective():
-    assert tuning.chosen(FOUND, FAST[:3], solvers.FEWEST, solvers.MERITS) == (FAST, (2.0,))
-    assert tuning.chosen(FOUND, SLOW[:3], solvers.FEWEST, solvers.MERITS) == (SLOW, (1.0,))
-
-
 def test_what_is_needed_is_counted_to_the_same_level():
-    every = {(FAST, (2.0,), 0): FOUND[FAST][2.0,][0], (SLOW, (1.0,), 0): FOUND[SLOW][1.0,][0]}
-    needed = solvers.needed(every, {(*key[:3], solvers.FEWEST): [run] for (key, _, _), run in every.items()}, [0])
-    middles = {name: spread.middle for name, spread in needed[FAST[:3]].items()}
+    fast, slow = ([outcome(values)] for values in ([1.0, 0.0, 0.0, 0.0], [1.0, 0.9, 0.8, 0.5]))
+    middles = {name: spread.middle for name, spread in solvers.spent(fast, [0.0], 1e-4).items()}
     assert middles == {"exchanges": 2, "kB": 3, "gradients": 1, "seconds": 0.5}
-    assert needed[SLOW[:3]]["kB"].middle == math.inf
+    assert solvers.spent(slow, [0.0], 1e-4)["kB"].middle == math.inf
+
+
+def test_a_setting_is_shown_as_the_default_or_without_saying_that_it_is_none():
+    texts = ("step = 0.3, default = True", "step = 0.3, default = False", "tau = 1, step = 0.3, decay = 0", "")
+    found = [shown([outcome([1.0])._replace(setting=text)]) for text in texts]
+    assert found == ["default", "step = 0.3", "tau = 1, step = 0.3, decay = 0", "–"]
 
 
 def test_ranks_are_shares_of_those_that_do_better():
@@ -61,7 +54,6 @@ def test_methods_that_the_regularizer_refuses_are_left_out():
     smooth = solvers.fitting(case("diabetes", 6, 0, hidden=0).problem, topologies.ring(6))
     assert {"PGEXTRA", "NIDS", "DATOS", "NEXT, partial"} <= set(found)
     assert not {"EXTRA", "DGD", "AutoGT"} & set(found)
-    assert [family.label for family in found["NIDS"]] == ["default", ""]
+    assert found["NIDS"].axes["default"] == [False, True]
     assert set(smooth) == set(methods(whole))
-    for name, families in smooth.items():
-        assert any(family.axes for family in families) or name in UNTUNED
+    assert {name for name, one in smooth.items() if not isinstance(one, Grid)} == set(UNTUNED)

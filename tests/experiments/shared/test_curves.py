@@ -27,7 +27,7 @@ def drawn():
 
     def figure(last):
         canvas, axes = curves.panels(1)
-        names = (*convergence.FAMILIES, "gradient descent, centralised", "L-BFGS, centralised, at its end")
+        names = (*convergence.NAMES, "gradient descent, centralised", "L-BFGS, centralised, at its end")
         runs = {name: [outcome(range(last + 1), np.linspace(1, 0.3, last + 1))] for name in names}
         curves.draw(axes[0], runs, "objective")
         curves.legend(canvas, axes[0])

@@ -9,7 +9,6 @@ import topologies
 from consensus.history import History
 from consensus.solvers import DGD, NEXT
 from consensus.surrogates import PartialLinearization
-from experiments import convergence
 from experiments.shared import results
 from experiments.shared.cases import case
 from experiments.shared.harness import Experiment
@@ -20,6 +19,12 @@ DIVERGING = DGD(1e3)
 
 def experiment(folder, *arguments, name="trial"):
     return Experiment(name, "A trial.", ["--output", str(folder), *arguments], datasets=["diabetes"], agents=5, rounds=4)
+
+
+def begun(folder, *arguments):
+    """An experiment up to its first case."""
+    trial = experiment(folder, *arguments)
+    return trial.case(trial.datasets[0], trial.agents, 0)
 
 
 def runs(calls, settings=range(5), fails=None, **config):
@@ -176,7 +181,7 @@ def test_nothing_moves_without_a_terminal(tmp_path, capsys):
 ])  # fmt: skip
 def test_wrong_arguments_get_one_clear_line(arguments, line, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
-        convergence.main(["--quick", "--output", str(tmp_path), *arguments])
+        begun(tmp_path, *arguments)
     shown = f"{capsys.readouterr().err}{stopped.value}"
     assert line in shown
     assert stopped.value.code not in (0, None)
@@ -185,11 +190,11 @@ def test_wrong_arguments_get_one_clear_line(arguments, line, tmp_path, capsys):
 def test_an_output_that_is_a_file_is_refused(tmp_path, capsys):
     (tmp_path / "taken").write_text("")
     with pytest.raises(SystemExit):
-        convergence.main(["--quick", "--output", str(tmp_path / "taken")])
+        begun(tmp_path / "taken")
     assert "argument --output: cannot write to" in capsys.readouterr().err
 
 
 def test_missing_data_get_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.setenv("CONSENSUS_DATA", str(tmp_path))
     with pytest.raises(SystemExit, match=r"error: .*housing\.csv"):
-        convergence.main(["--quick", "--dataset", "boston", "--output", str(tmp_path)])
+        begun(tmp_path, "--dataset", "boston")
