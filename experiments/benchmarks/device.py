@@ -190,29 +190,33 @@ def by_hand(problem, network, w, rounds, device, graph=False):
 
     batch = [part.to(device) for part in drawn(0)]
     g = gradient(w, *batch)
-    state = w, g.clone(), g
+    tracker = g.clone()
 
-    def advanced(w, tracker, g):
+    def advance():
+        nonlocal w, tracker, g
         w = W @ (w - STEP * tracker)
         new = gradient(w, *batch)
-        return w, W @ (tracker + new - g), new
+        tracker, g = W @ (tracker + new - g), new
 
     if not graph:
         for round in range(rounds):
             batch = [part.to(device) for part in drawn(round + 1)]
-            state = advanced(*state)
-        return state[0].cpu().numpy()
+            advance()
+        return w.cpu().numpy()
+    kept = w, tracker, g
     beside = torch.cuda.Stream()
     with torch.cuda.stream(beside):  # as PyTorch asks for: once before it is captured
-        advanced(*state)
+        advance()
     torch.cuda.current_stream().wait_stream(beside)
+    w, tracker, g = kept
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
-        copied(state, advanced(*state))
+        advance()
+        copied(kept, (w, tracker, g))
     for round in range(rounds):
         copied(batch, drawn(round + 1))
         captured.replay()
-    return state[0].cpu().numpy()
+    return kept[0].cpu().numpy()
 
 
 def copied(old, new):
