@@ -57,8 +57,9 @@ class Case:
         loss = {"logistic": consensus.LogisticLoss(), "huber": consensus.Huber(0.5)}.get(self.costs, consensus.SquaredLoss())
         model = consensus.Linear(self.features) if self.convex else consensus.MLP([self.features, 4, 1])
         y = {"logistic": (y > 0.2).astype(float), "network": np.sin(2 * y)}.get(self.costs, y)
-        drawn = 1 + rng.multinomial(len(X) - self.agents, rng.dirichlet(np.ones(self.agents)))
-        sizes = {"sizes": drawn} if self.scheme == "sizes" else {}
+        sizes = {}
+        if self.scheme == "sizes":
+            sizes["sizes"] = 1 + rng.multinomial(len(X) - self.agents, rng.dirichlet(np.ones(self.agents)))
         shards = consensus.partition(X, y, self.agents, self.scheme, seed=self.seed, **sizes)
         return consensus.Problem(model, loss, shards, consensus.L2(self.weight))
 
