@@ -55,7 +55,7 @@ def main(arguments=None):
     folder = given.output / "compression"
     for compressor in COMPRESSORS:
         for level, most in LEVELS.items():  # each with the settings that suit it
-            found = shown(study(folder, compressor, level, given.agents, min(most, given.rounds), given.seeds))
+            found = shown(study(folder, compressor, level, given.agents, min(most, given.rounds), given.seeds), given.workers)
             print(found.differences("tracking").to_markdown(), end="\n\n")
         for measure in ("objective", "stationarity"):
             figure = found.plot(measure, "bytes", log_x=True)

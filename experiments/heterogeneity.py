@@ -48,7 +48,7 @@ def study(folder, concentrations=CONCENTRATIONS, **settings):
 
 def main(arguments=None):
     given = options(__doc__, arguments, rounds=150, seeds=3)
-    shown(study(given.output / "heterogeneity", rounds=given.rounds, seeds=given.seeds))
+    shown(study(given.output / "heterogeneity", rounds=given.rounds, seeds=given.seeds), given.workers)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ def study(folder, measure, rounds=300, seeds=3):
 def main(arguments=None):
     given = options(__doc__, arguments, rounds=300, seeds=3)
     for measure in (error_of_the_worst_agent, error_of_the_mean):
-        print(study(given.output / "merging", measure, given.rounds, given.seeds).run().table().to_markdown(), end="\n\n")
+        found = study(given.output / "merging", measure, given.rounds, given.seeds).run(given.workers)
+        print(found.table().to_markdown(), end="\n\n")
 
 
 if __name__ == "__main__":

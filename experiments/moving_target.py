@@ -86,7 +86,7 @@ def figure(found):
 def main(arguments=None):
     given = options(__doc__, arguments, seeds=10)
     for measure in (dynamic_regret_a_round, regret_a_round, last_tracking_error):  # each with the steps that suit it
-        found = shown(study(given.output / "moving_target", measure, seeds=given.seeds))
+        found = shown(study(given.output / "moving_target", measure, seeds=given.seeds), given.workers)
         if measure is last_tracking_error:
             figure(found).savefig(given.output / "moving_target.png", bbox_inches="tight")
 

@@ -53,7 +53,7 @@ def main(arguments=None):
     quick = {"agents": 6, "rounds": 30, "seeds": 1}
     given = options(__doc__, arguments, quick, agents=12, rounds=3000, seeds=5)
     for column in COLUMNS:
-        found = study(given.output / "personal", column, given.agents, given.rounds, given.seeds).run()
+        found = study(given.output / "personal", column, given.agents, given.rounds, given.seeds).run(given.workers)
         print(found.table("median [range]").to_markdown(), end="\n\n")
         if column == "test_error":
             figure(found.values()["value"]).savefig(given.output / "personal.png", dpi=150)

@@ -58,7 +58,7 @@ def figure(found):
 def main(arguments=None):
     given = options(__doc__, arguments, seeds=10)
     for measure in MEASURES:  # each with the steps that suit it
-        found = shown(study(given.output / "robots", measure, seeds=given.seeds))
+        found = shown(study(given.output / "robots", measure, seeds=given.seeds), given.workers)
     figure(found).savefig(given.output / "robots.png", bbox_inches="tight")
 
 

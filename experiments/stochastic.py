@@ -71,7 +71,8 @@ def main(arguments=None):
     given = options(__doc__, arguments, quick, agents=10, rounds=500, seeds=3)
     folder, data = given.output / "stochastic", "digits" if given.quick else "mnist"
     for measure in (worst_error, f"bytes {LEVEL}", f"epochs {LEVEL}"):
-        found = [shown(study(folder, kind, measure, data, given.agents, given.rounds, given.seeds)) for kind in KINDS]
+        each = [study(folder, kind, measure, data, given.agents, given.rounds, given.seeds) for kind in KINDS]
+        found = [shown(one, given.workers) for one in each]
     ends = {key: quartiles(runs) for one in found for key, runs in histories(one).items()}
     for across in ACROSS:
         figure(ends, across).savefig(folder / f"{across}.png", dpi=150)
