@@ -11,10 +11,6 @@ Run one with `python -m NAME`; `python -m NAME --help` shows its options.
 """
 
 
-FOLDERS = {("experiments.shared.studies", "Folder"), ("experiments.shared.harness", "Experiment")}  # of figures and tables
-DATA_OPTIONS = ("--dataset", "--target", "--classes", "--folds")
-
-
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     scripts = list(found(Path(__file__).parent))
@@ -30,7 +26,7 @@ def main(arguments=None):
 
 def run_all(modules, arguments):
     """Run experiments one after another, all with the same options; with data sets named, those that can take them."""
-    named = any(argument.startswith(DATA_OPTIONS) for argument in arguments)
+    named = any(argument.startswith("--dataset") for argument in arguments)
     for number, name in enumerate(modules, 1):
         module = importlib.import_module(name)
         left_out = named and getattr(module, "OWN_DATA", False)
@@ -50,7 +46,7 @@ def found(folder):
             imported = {
                 (node.module, name.name) for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names
             }
-            shared = not imported.isdisjoint(FOLDERS)
+            shared = ("experiments.shared.studies", "Folder") in imported
             yield module, (ast.get_docstring(tree) or "").splitlines()[0], shared
 
 

@@ -1,1 +1,1 @@
-"""Common parts of the experiments: their harness, cases, results, tables and curves."""
+"""Common parts of the experiments: options and folders, cases, tables and curves."""

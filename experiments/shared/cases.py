@@ -1,18 +1,14 @@
 """Learning tasks of the experiments: a data set, distributed over agents, and a network to train on it."""
 
 import functools
-import hashlib
-import itertools
 import sys
 from typing import NamedTuple
 
-import networkx as nx
 import numpy as np
 
 import consensus
 import topologies
 from consensus import datasets
-from consensus.checkpoints.checkpoint import fingerprint
 from consensus.cli.setting import loss_for
 
 
@@ -22,54 +18,25 @@ class Case(NamedTuple):
     problem: consensus.Problem
     test: tuple
 
-    def identity(self, start, network=None, solver=None):
-        """Return all that decides the result of a run on this: readable settings, and digests of all arrays."""
-        whole = topologies.complete(self.problem.agents) if network is None else network  # stands in where there is none
-        found = fingerprint(self.problem, topologies.Static(whole) if isinstance(whole, nx.Graph) else whole, solver, start)
-        if network is None:
-            found = {name: value for name, value in found.items() if name not in ("network", "mixing matrices", "solver")}
-        return {**found, "test data": hashlib.sha256(b"".join(part.tobytes() for part in self.test)).hexdigest()[:16]}
-
 
 HIDDEN, DECAY, ROWS = 20, consensus.L2(1e-2), 10_000  # units; weight decay; rows taken of larger sets
 PROBABILITY = 0.3  # of an edge
 
 
-class Source(NamedTuple):
-    """Source of a data set: a name, or a file with its target; see ``datasets.load``."""
-
-    name: str
-    target: str | int | None = None
-    classification: bool | None = None
-
-
-class Fold(NamedTuple):
-    """Number ``index`` of ``count`` folds, which is kept for the test."""
-
-    index: int
-    count: int
-
-
-def case(dataset, agents, seed, *, hidden=HIDDEN, activation="tanh", regularizer=DECAY, rows=ROWS, scheme="iid", fold=None):
+def case(dataset, agents, seed, *, hidden=HIDDEN, activation="tanh", regularizer=DECAY, rows=ROWS, scheme="iid"):
     """A network with so many ``hidden`` units, a number or one for each layer, or a linear model if 0, for a data set.
 
     The loss is squared in regression, logistic with two classes, cross-entropy with more. ``dataset`` is a name that
-    ``datasets.load`` knows, or a Source. At most ``rows`` rows are drawn at random, and a fifth is kept for the test;
-    ``scheme`` is that of ``consensus.partition``, ``seed`` that of rows, split and shards. With a ``fold``, seed, seed + 1, ...
-    are folds 0, 1, ... of a cross-validation instead.
+    ``datasets.load`` knows. At most ``rows`` rows are drawn at random, and a fifth is kept for the test; ``scheme`` is that of
+    ``consensus.partition``, ``seed`` that of rows, split and shards.
     """
-    drawn_by = seed - fold.index if fold else seed
     try:
-        data = load(*dataset) if isinstance(dataset, Source) else load(dataset)
-        (X, y), classes = data, data.classification
+        data = load(dataset)
+        X, y = data
         if len(X) > rows:
-            drawn = np.sort(np.random.default_rng(drawn_by).permutation(len(X))[:rows])
+            drawn = np.sort(np.random.default_rng(seed).permutation(len(X))[:rows])
             X, y = X[drawn], y[drawn]
-        if fold:
-            folds = datasets.folds(X, y, fold.count, seed=drawn_by, classification=classes)
-            parts = next(itertools.islice(folds, fold.index, None))
-        else:
-            parts = datasets.split(X, y, seed=seed, classification=classes)
+        parts = datasets.split(X, y, seed=seed, classification=data.classification)
         shards = consensus.partition(parts.X, parts.y, agents=agents, scheme=scheme, seed=seed)
     except (ValueError, OSError) as error:  # data that are not there, more agents than samples: no need for a traceback
         sys.exit(f"error: {error}")
@@ -93,6 +60,6 @@ def neighbours(agents, seed=0):
 
 
 @functools.cache
-def load(name, target=None, classification=None):
+def load(name):
     """As ``datasets.load``, once."""
-    return datasets.load(name, target=target, classification=classification)
+    return datasets.load(name)

@@ -13,13 +13,9 @@ from consensus._arrays.parallel import cores
 PACKAGES = ("numpy", "scipy", "networkx", "matplotlib", "scikit-learn", "threadpoolctl")
 
 
-def environment(engine=None):
-    """Versions and machine by name, and the ``engine`` that runs, if one is given."""
-    return {**_machine(), **({} if engine is None else {"engine": repr(engine)})}
-
-
 @functools.cache
-def _machine():
+def environment():
+    """Versions and machine by name."""
     return {
         "consensus": consensus.__version__,
         "commit": _commit(),

@@ -1,6 +1,7 @@
 """The methods that are compared, each with the grids on which it is tuned."""
 
 import functools
+import math
 
 import numpy as np
 import pandas as pd
@@ -22,8 +23,7 @@ from consensus.step_sizes import Diminishing
 from consensus.studies import Grid, Study
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from experiments.shared.centralised import reference
-from experiments.shared.levels import exchanges_to
-from experiments.shared.studies import outcomes
+from experiments.shared.studies import finished
 
 STEPS = (0.3, 1.0, 3.0)  # in units of 1 / L, L the largest of the agents' Lipschitz constants at the start
 PENALTIES = (0.01, 0.03, 0.1)  # in units of L
@@ -111,8 +111,8 @@ def compared(given, folder, case, over, solvers, measure, **fixed):
             "reference": reference,
             "folder": folder / f"exchanges-{exchanges}",
         }
-        study = Study(made, over=over, solvers=own, measure=measure, rounds=exchanges, **usual).run(workers=given.workers)
-        found |= outcomes(study)
+        study = Study(made, over=over, solvers=own, measure=measure, rounds=exchanges, **usual)
+        found |= finished(study, given)
         grids.append(study.grids())
     return found, pd.concat(grids)
 
@@ -124,5 +124,8 @@ def shown(outcomes):
 
 
 def needed(outcome, lowest, part, column="exchanges"):
-    """What is spent until the objective stays where a ``part`` is left between the start and the lowest."""
-    return exchanges_to(outcome, lowest + part * (outcome.history["objective"][0] - lowest), column)
+    """What is spent until the objective stays where a ``part`` is left between the start and the lowest; infinite if never."""
+    objective = outcome.history["objective"]
+    above = np.flatnonzero(~(objective <= lowest + part * (objective[0] - lowest)))  # NaN is above
+    after = above[-1] + 1 if len(above) else 0
+    return math.inf if outcome.diverged or after == len(objective) else float(outcome.history[column][after])

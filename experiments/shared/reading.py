@@ -1,4 +1,4 @@
-"""Tables and configs of finished experiments, as they were written."""
+"""Tables and options of finished experiments, as they were written."""
 
 import csv
 import itertools
@@ -14,14 +14,6 @@ def rows(path):
 def grouped(path, by="data set"):
     """Rows with the same text in the column ``by``, one after another: (text, rows)."""
     return ((name, list(group)) for name, group in itertools.groupby(rows(path), key=lambda row: row[by]))
-
-
-def configs(folder):
-    """The configs of an experiment's runs."""
-    paths = sorted((folder / "runs").glob("*/config.json"))
-    if not paths:
-        raise FileNotFoundError(2, "no runs", str(folder / "runs"))
-    return (json.loads(path.read_text()) for path in paths)
 
 
 def options(folder):

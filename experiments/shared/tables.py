@@ -47,11 +47,6 @@ def of_first(column):
     return lambda outcomes: int(outcomes[0].history[column][-1])
 
 
-def setting(outcomes):
-    """The setting in words, which all repeats share."""
-    return outcomes[0].run.settings["setting"] or "–"
-
-
 OWN = {
     "agents' own, mean": (functools.partial(own_objectives, join=np.mean), ".3g"),
     "agents' own, worst": (functools.partial(own_objectives, join=np.max), ".3g"),

@@ -17,18 +17,12 @@ from consensus.solvers import DGD, AdaptiveNEXT
 from consensus.studies import Study
 from experiments import __main__ as listing
 from experiments import convergence, shards
-from experiments.shared import centralised, curves, levels, methods, tuning
+from experiments.shared import centralised, curves, methods
 from experiments.shared.cases import case
-from experiments.shared.results import Outcome
-from experiments.shared.studies import outcomes
+from experiments.shared.studies import Outcome, outcomes
 
 ROOT = Path(__file__).parents[2]
 SHARED = [module for module, _, shared in listing.found(ROOT / "experiments") if shared]
-
-
-LEVELS = {"first": 0.1, "middle": 0.03, "last": 0.01}
-ADAPTIVE = "adaptive"
-MERITS = levels.Merits(lambda key: key[:1], lambda place: LEVELS, lambda key: key[1] != ADAPTIVE)
 
 
 def outcome(objective, exchanges=None, diverged=False):
@@ -108,44 +102,7 @@ def test_curves_are_geometric_means_in_their_band_on_a_common_grid():
     [([5, 3, 1, 1], 2.0), ([5, 1, 3, 1], 3.0), ([5, 1, 1, 3], math.inf), ([5, 1, math.nan, 1], 3.0), ([1, 1, 1, 1], 0.0)],
 )
 def test_a_level_counts_as_reached_once_it_is_kept(objective, needed):
-    assert levels.exchanges_to(outcome(objective), 2.0) == needed
-
-
-def test_the_setting_that_needs_the_fewest_exchanges_is_chosen_for_each_level():
-    slow, fast = outcome([10.0, 3.0, 1.05, 1.0, 1.0]), outcome([10.0, 1.5, 1.5, 1.5, 1.0])
-    found = {
-        ("d", "s", ""): {(1.0,): [slow], (2.0,): [fast], (3.0,): [outcome([10.0, 1.0, 1.0, 1.0, 1.0], diverged=True)]},
-        ("d", "other", ""): {(): [outcome([10.0, 1.0, 1.0, 1.0, 1.0])]},
-        ("d", ADAPTIVE, ""): {(): [outcome([10.0, -90.0, -90.0, -90.0, -90.0])]},  # sets no level
-    }
-    first, _, last = LEVELS
-    assert tuning.chosen(found, ("d", "s"), first, MERITS) == (("d", "s", ""), (2.0,))
-    assert tuning.chosen(found, ("d", "s"), last, MERITS) == (("d", "s", ""), (1.0,))
-    found["d", "other", ""] = {(): [outcome([10.0, -90.0])]}  # nobody else gets near: the lowest end wins
-    found["d", "s", ""][1.0,] = [outcome([10.0, 9.0, 1.0, 0.5])]
-    assert tuning.chosen(found, ("d", "s"), last, MERITS) == (("d", "s", ""), (1.0,))
-
-
-def test_of_several_repeats_the_worst_counts():
-    good, bad, even = outcome([10.0, 0.0, 0.0, 0.0]), outcome([10.0, 9.0, 9.0, 0.0]), outcome([10.0, 9.0, 0.0, 0.0])
-    found = {("d", "s", ""): {(1.0,): [good, bad], (2.0,): [even, even]}}
-    first = next(iter(LEVELS))
-    assert MERITS(found, ("d", "s", ""), [good, bad])[first] == (3.0, 0.0)
-    assert tuning.chosen(found, ("d", "s"), first, MERITS) == (("d", "s", ""), (2.0,))
-
-
-def test_levels_are_those_of_all_runs_with_the_seed_but_those_that_do_not_count():
-    key, other, adaptive = (("d", name, "") for name in ("s", "other", ADAPTIVE))
-    every = {
-        (key, (1.0,), 0): outcome([10.0, 5.0, 1.0]),
-        (key, (1.0,), 1): outcome([10.0, 5.0, 1.0]),
-        (other, (), 0): outcome([10.0, 5.0, 4.0]),
-        (other, (), 1): outcome([10.0, 0.0, 0.0]),
-        (adaptive, (), 1): outcome([10.0, -90.0, -90.0]),
-    }
-    repeats = {("d", "s", name): [every[key, (1.0,), seed] for seed in (0, 1)] for name in LEVELS}
-    found = MERITS.needed(every, repeats, [0, 1])
-    assert list(found.values()) == [[2.0, 2.0], [2.0, math.inf], [2.0, math.inf]]
+    assert methods.needed(outcome(objective), 2.0, 0.0) == needed
 
 
 def test_ratios_are_to_partial_linearization_with_the_network_s_curvature():

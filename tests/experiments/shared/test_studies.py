@@ -56,7 +56,7 @@ def test_kept_values_are_not_made_again(tmp_path):
 
 def test_a_study_has_outcomes_and_a_page(tmp_path):
     given = options("", ["--output", str(tmp_path), "--workers", "1", "--rounds", "10"], {"rounds": 1}, rounds=5)
-    made = functools.partial(network.case, agents=5)
+    made = functools.partial(network.case, agents=5, every=1)
     usual = {"seeds": 2, "measure": objective, "rounds": given.rounds, "folder": tmp_path / "study"}
     study = Study(made, over={"data": ["diabetes"]}, solvers={"EXTRA": EXTRA(), "DGD": DGD(1e40)}, **usual)
     found = finished(study, given)
