@@ -81,7 +81,8 @@ def of_quadratics(given, folder):
         simulated, real = (
             (given, folder / f"quadratics, {name}, {clock}", partial(made, clock=clock)) for clock in slowed.CLOCKS
         )
-        tuned = compared(*simulated, {name: grid}, slowed.LEVELS, rounds, slowed.least)
+        tuning = given.seeds if given.quick else slowed.TUNING
+        tuned = compared(*simulated, {name: grid}, slowed.LEVELS, rounds, slowed.least, tuning=tuning)
         found |= {(slowed.SIMULATED, *key): done for key, done in tuned.items()}
         for (_, level), (_, runs) in tuned.items():
             setting, part = runs[0].setting, {level: slowed.LEVELS[level]}
@@ -92,9 +93,13 @@ def of_quadratics(given, folder):
     return {key: found[key] for key in itertools.product(slowed.CLOCKS, slowed.GRIDS, slowed.LEVELS)}
 
 
-def compared(given, folder, case, solvers, levels, rounds, reference, seconds="clock", workers=None):
-    """The seconds of all seeds, and their outcomes, by solver and level, at the setting that is best for the level."""
-    found, usual = {}, {"seeds": given.seeds, "tuning_seeds": given.seeds, "reference": reference, "folder": folder}
+def compared(given, folder, case, solvers, levels, rounds, reference, seconds="clock", workers=None, tuning=None):
+    """The seconds of all seeds, and their outcomes, by solver and level, at the setting that is best for the level.
+
+    Settings are tuned on so many seeds, by default as many as are reported.
+    """
+    usual = {"seeds": given.seeds, "tuning_seeds": tuning or given.seeds, "reference": reference, "folder": folder}
+    found = {}
     for level, part in levels.items():
         study = Study(case, solvers=solvers, rounds=rounds, measure=f"{seconds} to objective {100 * part:g}%", **usual)
         values, grids = study.run(workers=workers or given.workers).values(), study.grids()

@@ -140,11 +140,14 @@ class Measure:
             spent = spent * rounds / done if done else math.inf
         return Value(spent, True)
 
-    def merit(self, outcomes: Sequence[Outcome], levels: Sequence[float], rounds: int) -> tuple[float, float]:
-        """Return the median over seeds, and, where that is out of reach, how low the column got; less is better."""
+    def merit(self, outcomes: Sequence[Outcome], levels: Sequence[float], rounds: int) -> tuple[int, float, float]:
+        """Return how many runs do not get there, the median over seeds, and, where it is out of reach, how low the column got.
+
+        Less is better, in this order: a setting that is fast with most seeds and diverges with others is not the best one.
+        """
         values = [self.value(outcome, level, rounds).rank for outcome, level in zip(outcomes, levels, strict=True)]
         ends = [math.inf if outcome.failed else self._end(outcome.history) for outcome in outcomes]
-        return float(np.median(values)), float(np.median(ends))
+        return sum(map(math.isinf, values)), float(np.median(values)), float(np.median(ends))
 
     def _end(self, history: Mapping[str, np.ndarray]) -> float:
         last = float(history[self.column][-1]) if self.column else 0.0

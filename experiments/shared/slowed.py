@@ -20,6 +20,7 @@ GRIDS = {
     WITHOUT: Grid(lambda step: ASYSONATA(FullLinearization(1 / step), 1.0), step=[0.5, 0.7, 1.0]),
     WITH: Grid(lambda step: NEXT(FullLinearization(1 / step), 1.0), step=[0.025, 0.035, 0.05]),
 }
+TUNING = 10  # seeds: the largest step that is stable differs much from one to the next
 SECONDS = {WITHOUT: "clock", WITH: "seconds"}  # how histories of real processes call them
 LEVELS = {"s to 1%": 1e-2, "s to 0.0001%": 1e-6}  # of the gap between the start and the optimum
 

@@ -107,6 +107,16 @@ def test_a_level_is_reached_where_it_is_kept_and_a_missed_one_costs_the_budget()
     assert after.value(outcome([10, 20], failed=True), 0, 5).missed
 
 
+def test_a_setting_that_gets_there_with_all_tuning_seeds_is_better_than_one_that_is_fast_with_most():
+    measure, never, fast, slow = Measure.of("exchanges to objective 1"), outcome([9, 3]), outcome([9, 1]), outcome([9, 5, 5, 1])
+    merits = [
+        measure.merit(runs, [1.0] * 3, 3) for runs in ([slow] * 3, [fast, fast, never], [never] * 3, [outcome([9, 4])] * 3)
+    ]
+    assert merits == sorted(merits)
+    assert merits[:2] == [(0, 3.0, 1.0), (1, 1.0, 1.0)]
+    assert measure.merit([outcome([9, 0.5], failed=True)], [1.0], 3) == (1, math.inf, math.inf)
+
+
 def test_missed_values_are_above_all_others_in_a_cell():
     values = [Value(1.0), Value(3.0), Value(2.0), Value(9.0, True), Value(9.0, True)]
     assert cell(values, "median [quartiles]") == "3 [2, >9] (3 of 5)"
