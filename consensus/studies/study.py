@@ -45,10 +45,10 @@ class Study:
     dictionary of options of :func:`consensus.solve`, such as a test set. All solvers begin at the start that the seed draws, on
     the same data and network, with the same number of rounds.
 
-    A :class:`Grid` is tuned in each case by the ``measure`` on the tuning seeds, which the report does not use. Its best setting
-    is the one with which most of these runs get there; of several that with the lowest median; of those that never get there
-    that with the lowest column. If the measure is relative to the best reached by anyone, solvers without a grid run on the
-    tuning seeds, too.
+    A :class:`Grid` is tuned in each case by the ``measure`` on the tuning seeds, which the report does not use. Its best
+    setting is the one with which most of these runs get there; of several that with the lowest median; of those that never get
+    there that with the lowest column. If the measure is relative to the best reached by anyone, solvers without a grid run on
+    the tuning seeds, too.
 
     Every run is one file in ``folder / "runs"``, whose name is a digest of the case, its values, the solver's settings, the
     seed and the version of the package. No run is done twice: after ctrl-C or a crash the same call goes on, and seeds, solvers
