@@ -47,7 +47,8 @@ def main(arguments=None):
         over, measure = {"data": [data], "problem": [name]}, f"exchanges to objective {100 * part:g}%"
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*theory")  # the convex ones meet a network, too: the table says which
-            found, grids[name] = compared(given, folder / data / name, case, over, own, measure, agents=given.agents)
+            found, tried = compared(given, folder / data / name, case, over, own, measure, agents=given.agents)
+        grids[f"{data}, {name}"] = tried
         made = (functools.partial(case, seed, data, name, given.agents, 1, 1) for seed in range(given.seeds))
         lowest = [folder.kept(reference_of)(one) for one in made]
         needs |= {at: spent(runs, lowest, part) for at, runs in found.items()}
@@ -110,9 +111,10 @@ def figure(needs):
         for index, at in enumerate(places):
             there = {solver: needs[*at, solver][measure].middle for solver in order if (*at, solver) in needs}
             x = [value if math.isfinite(value) else never for value in there.values()]
-            y = [order.index(solver) + 0.22 * (index - (len(places) - 1) / 2) for solver in there]
+            y = [order.index(solver) + 0.66 * ((index + 0.5) / len(places) - 0.5) for solver in there]
             label = f"{at[0]}: {at[1]}" if several else at[1]
-            style = {"marker": plotting.MARKERS[index], "color": plotting.COLORS[index]}
+            marks, colours = plotting.MARKERS, plotting.COLORS
+            style = {"marker": marks[index % len(marks)], "color": colours[index % len(colours)]}
             ax.scatter(x, y, s=14, label=label, zorder=3, **style)
         ax.set_xscale("log")
         ax.axvspan(never / 1.6, never * 1.6, color="0.92", zorder=0)
