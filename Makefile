@@ -71,7 +71,6 @@ paper: $(VENV)/installed
 benchmarks: $(VENV)/installed
 	$(RUN) -m experiments.benchmarks.core
 	$(RUN) -m experiments.benchmarks.kernels
-	$(RUN) -m experiments.benchmarks.share
 	$(RUN) -m experiments.benchmarks.local
 	$(RUN) -m experiments.benchmarks.choice
 	$(RUN) -m experiments.benchmarks.engines

@@ -1,4 +1,4 @@
-"""Seconds to a test accuracy on MNIST by batches of 32 and by AdaptiveNEXT: against full batches, PyTorch, and bare products.
+"""Seconds to a test accuracy on MNIST by batches of 32 and by AdaptiveNEXT: against full batches and PyTorch.
 
 All steps are the best of grids that grow until the best lies inside, by the rounds to the level.
 """
@@ -14,11 +14,10 @@ from tqdm import tqdm
 import consensus
 import topologies
 from consensus import datasets
-from consensus._arrays.parallel import for_chunks, one_blas_thread
 from consensus.solvers import DGD, AdaptiveNEXT, GradientTracking
 from experiments.benchmarks.core import layers
 from experiments.shared.cases import graph
-from experiments.shared.timing import Rows, in_turn, options, timed
+from experiments.shared.timing import Rows, in_turn, options
 
 AGENTS, BATCH, WIDTHS, DECAY = 10, 32, [784, 64, 10], 1e-4
 NETWORK = topologies.Static(graph(AGENTS, 0))
@@ -139,47 +138,9 @@ def to_a_test_accuracy(dtype, repeats, epochs):
             rows.add(scheme, level, name, steps.get(name), rounds, sent, seconds, *over)
 
 
-def an_epoch(dtype, repeats):
-    """D-PSGD on all 10,000 images, against its gradients' products on the same cores: consecutive rows, in place."""
-    (X, y), (others, rest) = images(dtype)
-    problem = problem_of((np.concatenate([X, others]), np.concatenate([y, rest])), "iid")
-    features, rounds = problem.shards.features, -(-problem.shards.features.shape[1] // BATCH)
-    solver = DGD(1e-3, batch=BATCH)
-    w, gradient = (np.tile(start(problem).astype(dtype), (AGENTS, 1)) for _ in range(2))
-    (W1, _), (W2, _) = problem.model._split(w)
-    (G1, _), (G2, _) = problem.model._split(gradient)
-    h, u = (np.ones((AGENTS, BATCH, WIDTHS[1]), dtype) for _ in range(2))
-    outputs = np.zeros((AGENTS, BATCH, WIDTHS[2]), dtype)
-
-    def bare():
-        for n in range(rounds):
-            x = features[:, n * BATCH : (n + 1) * BATCH]
-
-            def products(rows, x=x, few=slice(0, x.shape[1])):
-                hidden, out, slopes = (array[rows, few] for array in (h, outputs, u))
-                np.matmul(x[rows], W1[rows], out=hidden)
-                np.matmul(hidden, W2[rows], out=out)
-                np.matmul(hidden.swapaxes(1, 2), out, out=G2[rows])
-                np.matmul(out, W2[rows].swapaxes(1, 2), out=slopes)
-                np.matmul(x[rows].swapaxes(1, 2), slopes, out=G1[rows])
-
-            for_chunks(products, AGENTS, x[0].nbytes, 1e9)
-
-    def epoch():
-        seconds = consensus.solve(problem, NETWORK, solver, rounds=2 * rounds, record_every=rounds).history["seconds"]
-        return seconds[2] - seconds[1]
-
-    with one_blas_thread:
-        times = in_turn([epoch, lambda: timed(bare)[0]], repeats + 1)[1:]
-    (mine, products), ratio = np.median(times, axis=0), np.median(times[:, 0] / times[:, 1])
-    what = f"An epoch of D-PSGD on 10,000 images, {np.dtype(dtype)}: {mine:.3f} s, its products {products:.3f} s"
-    print(f"{what}, ratio {ratio:.2f} (at most 1.3)", flush=True)
-
-
 def main():
     given = options(__doc__, repeats=(3, "of which medians are printed"), epochs=(100, "at most"))
     for dtype in (np.float64, np.float32):
-        an_epoch(dtype, 4 * given.repeats)
         to_a_test_accuracy(dtype, given.repeats, given.epochs)
 
 
