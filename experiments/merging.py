@@ -5,7 +5,7 @@ import topologies
 from consensus.solvers import DGD
 from consensus.studies import Study
 from experiments.shared.cases import load
-from experiments.shared.studies import options
+from experiments.shared.studies import options, ran
 
 AGENTS, CONCENTRATION, SAMPLES = 32, 0.1, 6000
 SHARES = [0.01, 0.05, 0.2, 1.0]  # of the rounds in which an agent averages with another one, chosen at random
@@ -39,7 +39,7 @@ def study(folder, measure, rounds=300, seeds=3):
 def main(arguments=None):
     given = options(__doc__, arguments, rounds=300, seeds=3)
     for measure in (error_of_the_worst_agent, error_of_the_mean):
-        found = study(given.output / "merging", measure, given.rounds, given.seeds).run(given.workers)
+        found = ran(study(given.output / "merging", measure, given.rounds, given.seeds), given.workers)
         print(found.table().to_markdown(), end="\n\n")
 
 

@@ -11,7 +11,7 @@ from consensus.solvers import GradientTracking, Personalized, SharedBody
 from consensus.studies import Study
 from experiments.shared import cases
 from experiments.shared.curves import legend, panels, ticks
-from experiments.shared.studies import options
+from experiments.shared.studies import options, ran
 
 KINDS, ACROSS = 3, 0.02  # kinds of agents; the weight of a pair of two kinds, where one of the same kind has 1
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -53,7 +53,7 @@ def main(arguments=None):
     quick = {"agents": 6, "rounds": 30, "seeds": 1}
     given = options(__doc__, arguments, quick, agents=12, rounds=3000, seeds=5)
     for column in COLUMNS:
-        found = study(given.output / "personal", column, given.agents, given.rounds, given.seeds).run(given.workers)
+        found = ran(study(given.output / "personal", column, given.agents, given.rounds, given.seeds), given.workers)
         print(found.table("median [range]").to_markdown(), end="\n\n")
         if column == "test_error":
             figure(found.values()["value"]).savefig(given.output / "personal.png", dpi=150)

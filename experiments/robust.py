@@ -14,7 +14,7 @@ from consensus.studies import Study
 from experiments.shared import cases
 from experiments.shared.centralised import lowest
 from experiments.shared.curves import legend, panels, plain, points
-from experiments.shared.studies import Folder, objective, options, outcomes
+from experiments.shared.studies import Folder, objective, options, outcomes, ran
 from experiments.shared.tables import Spread, Table
 
 SHARED_OUT = {"iid": "like data", "sorted": "sorted by target"}
@@ -85,7 +85,7 @@ def run(folder, given, places, mixing, kinds, solver, rounds):
             solvers = {f"{curve}": attacked(solver, *curve, given.agents, seed) for curve in curves}
             usual = {"solvers": solvers, "seeds": [seed], "rounds": rounds, "measure": objective, "folder": folder}
             study = Study(made, over={"place": places, "flipped": [flipped]}, **usual)
-            done = outcomes(study.run(workers=given.workers))
+            done = outcomes(ran(study, given.workers))
             for place, curve in itertools.product(places, curves):
                 (outcome,) = done[place, flipped, f"{curve}"]
                 found.setdefault((*place, *curve), []).append(excess(outcome, place, given.agents, curve[-1], seed))

@@ -24,6 +24,7 @@ from consensus.solvers import DATOS, AdaptiveNEXT, AutoGT
 from consensus.studies import Study
 from experiments.shared.cases import load, loss_for
 from experiments.shared.centralised import lowest
+from experiments.shared.studies import ran
 from experiments.untuned.cases import network
 from experiments.untuned.rivals import OF_A_PANEL
 
@@ -125,7 +126,7 @@ def main(arguments=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rivals run on all cases, those beyond their theory, too
         for study in found.values():
-            study.run(workers=options.jobs)
+            ran(study, options.jobs)
     grids = {mark: study.grids() for mark, study in found.items()}
     shown = tables(found) | {"grids": pd.concat(grids, names=["at"])} if any(map(len, grids.values())) else tables(found)
     for name, table in shown.items():

@@ -14,7 +14,7 @@ from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.shared import cases, curves, slowed
 from experiments.shared.centralised import lowest
 from experiments.shared.slowed import SLOW
-from experiments.shared.studies import Folder, options, outcomes
+from experiments.shared.studies import Folder, options, outcomes, ran
 from experiments.shared.tables import Spread, Table, last
 
 CLOCKS = {  # how one agent of so many is slow, and what becomes of messages
@@ -102,7 +102,7 @@ def compared(given, folder, case, solvers, levels, rounds, reference, seconds="c
     found = {}
     for level, part in levels.items():
         study = Study(case, solvers=solvers, rounds=rounds, measure=f"{seconds} to objective {100 * part:g}%", **usual)
-        values, grids = study.run(workers=workers or given.workers).values(), study.grids()
+        values, grids = ran(study, workers or given.workers).values(), study.grids()
         if len(grids):
             grids.to_csv(folder / f"grids, {100 * part:g}%.csv")
         reached = values["value"].where(~values["missed"], math.inf)

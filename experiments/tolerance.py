@@ -10,7 +10,7 @@ from consensus import solvers
 from consensus.solvers import NEXT, Solver
 from consensus.studies import Gaussian, NoisyMessages, Rounding, Study
 from consensus.surrogates import FullLinearization
-from experiments.shared.studies import options
+from experiments.shared.studies import options, ran
 
 NETWORKS = {
     "as it is": lambda whole, seed: whole,
@@ -58,8 +58,8 @@ def measured(folder, seeds, workers):
             noisy[f"{name}, {what}"] = NoisyMessages(solver, kind)
     lost = Study(case, over={"network": list(NETWORKS)}, solvers=ready, folder=folder / "networks", **usual)
     changed = Study(case, over={"network": ["as it is"]}, solvers=noisy, folder=folder / "messages", **usual)
-    found = lost.run(workers=workers).table("median [range]")
-    cells = changed.run(workers=workers).table("median [range]")["as it is"]
+    found = ran(lost, workers).table("median [range]")
+    cells = ran(changed, workers).table("median [range]")["as it is"]
     return found.assign(**{what: [cells.get(f"{name}, {what}", "–") for name in ready] for what in NOISE})
 
 

@@ -59,7 +59,7 @@ class Folder:
         except OSError as error:  # no need for a traceback
             sys.exit(f"error: --output: cannot write to {self.path} ({error.strerror})")
         about = {option: str(value) if isinstance(value, Path) else value for option, value in vars(given).items()}
-        (self.path / "about.json").write_text(json.dumps({"options": about, "environment": environment()}, indent=1) + "\n")
+        self.about = json.dumps({"options": about, "environment": environment()}, indent=1) + "\n"
 
     def __truediv__(self, name):
         return self.path / name
@@ -69,14 +69,16 @@ class Folder:
         return joblib.Memory(self / "kept", verbose=0).cache(function)
 
     def figure(self, figure, name="figure"):
-        """Write a figure as PDF and PNG."""
+        """Write a figure as PDF and PNG, and how it was made."""
+        (self / "about.json").write_text(self.about)
         figure.savefig(self / f"{name}.pdf", metadata={"CreationDate": None})  # the same figure, the same bytes
         figure.savefig(self / f"{name}.png", dpi=150)
         plt.close(figure)
         print(f"figure  {self / name}.png, .pdf")
 
     def table(self, table, name="table"):
-        """Print a table, and write it as CSV, Markdown and LaTeX."""
+        """Print a table, and write it as CSV, Markdown and LaTeX, and how it was made."""
+        (self / "about.json").write_text(self.about)
         table.write(self.path, name)
         print(f"\n{table.markdown()}\ntable   {self / name}.csv, .md, .tex\n")
 
@@ -106,6 +108,16 @@ class Outcome(NamedTuple):
         return self.made()[0]
 
 
+def ran(study, workers, **more):
+    """The study, after its runs; where they do not fit its folder, the script ends with a line that says so."""
+    try:
+        return study.run(workers, **more)
+    except ValueError as error:
+        if "folder" not in str(error):
+            raise
+        sys.exit(f"error: {error} (--output names another one)")
+
+
 def outcomes(found):
     """The outcomes of a study's report by tuples of the case's values and the solver, a list with one for each seed."""
     kept = {}
@@ -119,7 +131,7 @@ def outcomes(found):
 
 def finished(study, given):
     """The outcomes of a study as :func:`outcomes` has them, after its runs; its page is written, but for a tiny version."""
-    study.run(workers=given.workers)
+    ran(study, given.workers)
     if not given.quick:
         print(f"page    {study.report()}")
     return outcomes(study)
@@ -151,7 +163,7 @@ def objective(result):
 
 def shown(study, workers=1):
     """The study, after it was run and its tables printed, that of grids if there are any."""
-    found = study.run(workers=workers)
+    found = ran(study, workers)
     for table in filter(len, (found.table(), found.grids())):
         print(table.to_markdown())
     return found

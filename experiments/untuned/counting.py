@@ -9,6 +9,7 @@ import pandas as pd
 import consensus
 from consensus.errors import RunError
 from consensus.studies import Study
+from experiments.shared.studies import ran
 
 
 def quiet(problem, network, solver, **options):
@@ -36,7 +37,7 @@ def runs(make, solvers, goals, folder, workers=1, *, rounds, exchanges=None, sta
         study = Study(made, measure=measure, **usual)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # solvers for convex costs warn of others
-            study.run(workers, progress=False)
+            ran(study, workers, progress=False)
         kept = study.runs().itertuples()
         found |= {(run.Index, run.setting): consensus.load(study.folder / "runs" / run.file) for run in kept}
     return pd.Series(found).rename_axis(["solver", "setting"])

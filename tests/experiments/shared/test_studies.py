@@ -39,6 +39,14 @@ def test_an_output_that_is_a_file_is_refused(tmp_path):
         network.main(["--quick", "--output", str(tmp_path / "taken")])
 
 
+def test_another_study_in_the_same_output_is_refused_in_one_line(tmp_path):
+    network.main(["--quick", "--output", str(tmp_path)])
+    before = (tmp_path / "network" / "about.json").read_text()
+    with pytest.raises(SystemExit, match=r"error: folder .* is that of another study.*--output names another one"):
+        network.main(["--quick", "--agents", "5", "--output", str(tmp_path)])
+    assert (tmp_path / "network" / "about.json").read_text() == before
+
+
 def test_missing_data_get_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.setenv("CONSENSUS_DATA", str(tmp_path))
     with pytest.raises(SystemExit, match=r"error: .*housing\.csv"):
