@@ -39,6 +39,7 @@ def test_an_output_that_is_a_file_is_refused(tmp_path):
         network.main(["--quick", "--output", str(tmp_path / "taken")])
 
 
+@pytest.mark.slow
 def test_another_study_in_the_same_output_is_refused_in_one_line(tmp_path):
     network.main(["--quick", "--output", str(tmp_path)])
     before = (tmp_path / "network" / "about.json").read_text()
