@@ -3,7 +3,6 @@
 import functools
 
 import networkx as nx
-import pandas as pd
 
 import consensus
 import topologies
@@ -61,9 +60,8 @@ def main(arguments=None):
     given = options(__doc__, arguments, {"agents": 6, "rounds": 20, "seeds": 1}, agents=25, rounds=500, seeds=3)
     folder = given.output / "graphs"
     found = quartiles(shown(study(folder, given.agents, given.rounds, given.seeds), given.workers))
-    form, columns = "{1:.3g} [{0:.3g}, {2:.3g}]", ("test_error", ERROR, "disagreement", "bytes", "seconds")
-    ends = {name: {column: form.format(*of[column][:, -1]) for column in columns} for name, of in found.items()}
-    print(pd.DataFrame.from_dict(ends, orient="index").to_markdown())
+    forms = dict.fromkeys(("test_error", ERROR, "disagreement", "bytes", "seconds"), "{:.3g}")
+    print(studies.ends(found, forms, given.seeds))
     figure(found).savefig(folder / "figure.png", dpi=150)
 
 

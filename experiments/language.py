@@ -6,7 +6,6 @@ import sysconfig
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 import consensus
 import topologies
@@ -75,8 +74,7 @@ def main(arguments=None):
         part = 2 / (given.agents - 1) if network == "server" else 1.0  # one message there and one back, not one from each other
         for (_, name), runs in studies.histories(done).items():
             found[name] = studies.quartiles([dict(run) | {"bytes": part * run["bytes"]} for run in runs])
-    ends = {name: {column: form.format(of[column][1, -1]) for column, form in SHOWN.items()} for name, of in found.items()}
-    print(pd.DataFrame.from_dict(ends, orient="index").to_markdown(disable_numparse=True))
+    print(studies.ends(found, SHOWN, given.seeds))
     figure(found).savefig(folder / "figure.png", dpi=150)
 
 

@@ -98,10 +98,13 @@ def tables(found):
     ratios = {mark: study.values()["value"].clip(upper=BLOWN_UP).droplevel("exchanges") for mark, study in found.items()}
     by_solver = {mark: values.groupby("solver", sort=False) for mark, values in ratios.items()}
     means = {f"at {mark}": by_solver[mark].agg(mean) for mark in MARKS}
-    whole = pd.DataFrame(means | {f"worst at {mark}": by_solver[mark].max() for mark in MARKS[1:3]})
+    worst = {f"worst at {mark}": by_solver[mark].max() for mark in MARKS[1:3]}
+    whole = pd.DataFrame(means | worst | {"cases": by_solver[MARKS[0]].size()})
     first = pd.DataFrame({f"at {mark}": values[values.index[0][0]] for mark, values in ratios.items()})
     parts = zip(("data", "topology", "agents", "shards"), zip(*(PANEL[seed % len(PANEL)] for seed in first.index), strict=True))
-    breakdown = pd.concat({name: first.groupby(list(part)).agg(mean) for name, part in parts}, names=["runs with", ""])
+    groups = {name: first.groupby(list(part)) for name, part in parts}
+    counted = {name: of.agg(mean).assign(cases=of.size()) for name, of in groups.items()}
+    breakdown = pd.concat(counted, names=["runs with", ""])
     return {"robustness": whole, "breakdown": breakdown}
 
 

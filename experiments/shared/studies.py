@@ -16,6 +16,7 @@ matplotlib.use("Agg")  # writes files, also where there is no screen
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 
 import consensus
 from consensus import datasets, plotting
@@ -59,6 +60,7 @@ class Folder:
         except OSError as error:  # no need for a traceback
             sys.exit(f"error: --output: cannot write to {self.path} ({error.strerror})")
         about = {option: str(value) if isinstance(value, Path) else value for option, value in vars(given).items()}
+        self.seeds = getattr(given, "seeds", 1)
         self.about = json.dumps({"options": about, "environment": environment()}, indent=1) + "\n"
 
     def __truediv__(self, name):
@@ -79,6 +81,7 @@ class Folder:
     def table(self, table, name="table"):
         """Print a table, and write it as CSV, Markdown and LaTeX, and how it was made."""
         (self / "about.json").write_text(self.about)
+        table.seeds = self.seeds
         table.write(self.path, name)
         print(f"\n{table.markdown()}\ntable   {self / name}.csv, .md, .tex\n")
 
@@ -177,6 +180,18 @@ def histories(found):
 def quartiles(runs):
     """``{column: (3, rows)}`` over the ``runs`` of all seeds, whose histories have the same rounds."""
     return {column: np.quantile([run[column] for run in runs], (0.25, 0.5, 0.75), axis=0) for column in runs[0]}
+
+
+def ends(found, forms, seeds):
+    """The ends of :func:`quartiles` by name, over so many seeds, as Markdown; ``forms`` are columns and how they are shown."""
+
+    def cell(column, form):
+        low, middle, high = (form.format(value) for value in column[:, -1])
+        return middle if low == high else f"{middle} [{low}, {high}]"
+
+    rows = {name: {column: cell(of[column], form) for column, form in forms.items()} for name, of in found.items()}
+    table = pd.DataFrame.from_dict(rows, orient="index").to_markdown(disable_numparse=True)
+    return f"at the end: median [quartiles] of {seeds} seed{'s' * (seeds > 1)}\n\n{table}"
 
 
 def draw(ax, found, y, x, **options):

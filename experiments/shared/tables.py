@@ -70,31 +70,42 @@ class Table:
     """Rows under named columns.
 
     CSV has the numbers in full, a spread as three columns; the others show them by the column's format, a spread as
-    ``median [smallest, largest]``, a missing number as a dash and an infinite one as ``never``.
+    ``median [smallest, largest]``, a missing number as a dash and an infinite one as ``never``. Where there are spreads, all
+    say over how many seeds.
 
     Parameters
     ----------
     formats : dict of str to str
         The columns' names, and how their numbers are shown, such as ``".3g"``; ``""`` for text.
+    seeds : int
+        Those of spreads.
 
     Examples
     --------
-    >>> table = Table({"solver": "", "exchanges": ".0f", "gap, %": ".2g"})
+    >>> table = Table({"solver": "", "exchanges": ".0f", "gap, %": ".2g"}, seeds=3)
     >>> table.add("NEXT", Spread(20.0, 10.0, 25.0), 0.0123)
     >>> print(table.markdown(), end="")
+    median [smallest, largest] of 3 seeds
+    <BLANKLINE>
     | solver   |   exchanges |   gap, % |
     |:---------|------------:|---------:|
     | NEXT     | 20 [10, 25] |    0.012 |
     """
 
-    def __init__(self, formats):
-        self.formats, self.rows = formats, []
+    def __init__(self, formats, seeds=1):
+        self.formats, self.seeds, self.rows = formats, seeds, []
 
     def add(self, *cells):
         """Append a row: text, numbers, None or spreads, one for each column."""
         if len(cells) != len(self.formats):
             raise ValueError(f"a row needs {len(self.formats)} cells, one for each of {list(self.formats)}; got {cells}")
         self.rows.append(cells)
+
+    @property
+    def caption(self):
+        """What spreads are; empty if there are none."""
+        over = any(isinstance(cell, Spread) for row in self.rows for cell in row)
+        return f"median [smallest, largest] of {self.seeds} seed{'s' * (self.seeds > 1)}" if over else ""
 
     def csv(self):
         columns = {}
@@ -106,16 +117,21 @@ class Table:
                 columns |= dict(zip(names, zip(*spreads, strict=True), strict=True))
             else:
                 columns[name] = cells
+        if self.caption:
+            columns["seeds"] = len(self.rows) * [self.seeds]
         return pd.DataFrame(columns, dtype=object).to_csv(index=False, na_rep="nan", lineterminator="\n")
 
     def markdown(self):
         frame = self._frame(lambda text: text.replace("|", r"\|"))
         align = ["left" if text else "right" for text in self._text()]
-        return frame.to_markdown(index=False, disable_numparse=True, colalign=align if len(frame) else None) + "\n"
+        text = frame.to_markdown(index=False, disable_numparse=True, colalign=align if len(frame) else None) + "\n"
+        return f"{self.caption}\n\n{text}" if self.caption else text
 
     def latex(self):
         align = "".join("l" if text else "r" for text in self._text())
-        return self._frame(latex_text).style.hide(axis="index").to_latex(hrules=True, column_format=align)
+        text = self._frame(latex_text).style.hide(axis="index").to_latex(hrules=True, column_format=align)
+        below = rf"\multicolumn{{{len(align)}}}{{l}}{{\footnotesize {self.caption}}} \\" + "\n" if self.caption else ""
+        return text.replace("\\end{tabular}", rf"{below}\end{{tabular}}")
 
     def write(self, folder, name):
         """Write it to three files in ``folder``, called ``name`` with the formats' suffixes."""

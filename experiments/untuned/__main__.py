@@ -172,7 +172,7 @@ def main(arguments=None):
         some = tqdm(every[half][: given.cases], disable=None)
         for title, table in halves[half](some, (QUICK if given.quick else MOST)[half], folder, given.workers).items():
             table.to_csv(folder / f"{title}.csv")
-            print(f"{title}\n\n{table.to_markdown(floatfmt='.3g')}\n")
+            print(f"{title}, a run a case\n\n{table.to_markdown(floatfmt='.3g')}\n")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,9 @@ def test_means_are_geometric_and_worst_cases_named():
     whole, parts = made["robustness"], made["breakdown"]
     np.testing.assert_allclose(whole.loc["A", [f"at {mark}" for mark in MARKS]], 6.0 * np.arange(1, 8), rtol=1e-12)
     assert whole.loc["A", "worst at 1000 exchanges"] == 27
-    np.testing.assert_allclose(whole.loc["B"].astype(float), robustness.BLOWN_UP, rtol=1e-12)
+    np.testing.assert_allclose(whole.loc["B"].drop("cases").astype(float), robustness.BLOWN_UP, rtol=1e-12)
+    assert whole["cases"].tolist() == [2, 2]
+    assert parts["cases"].groupby(level=0).sum().tolist() == 4 * [2]
     shown = dict(zip(parts.index, parts["at 50 exchanges"], strict=True))
     after = panel(HERE + 1)
     assert shown["data", "diabetes"] == pytest.approx(6.0)

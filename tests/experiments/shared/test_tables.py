@@ -27,7 +27,7 @@ ROWS = [
 
 @pytest.fixture
 def table():
-    table = Table(FORMATS)
+    table = Table(FORMATS, seeds=5)
     for row in ROWS:
         table.add(*row)
     return table
@@ -48,11 +48,13 @@ def test_csv_holds_the_numbers_in_full(table):
     assert float(rows[0]["error"]) == 0.123456
     assert rows[1]["error"] == ""
     assert rows[1]["data set"] == "a_b & c%"
+    assert [row["seeds"] for row in rows] == ["5", "5", "5"]
 
 
 def test_markdown_shows_what_csv_holds(table):
     rows = list(csv.DictReader(io.StringIO(table.csv())))
-    header, rule, *lines = table.markdown().splitlines()
+    caption, _, header, rule, *lines = table.markdown().splitlines()
+    assert caption == "median [smallest, largest] of 5 seeds"
     assert [cell.strip() for cell in header.strip("|").split("|")] == list(FORMATS)
     assert len({len(line) for line in (header, rule, *lines)}) == 1  # aligned
     for row, line in zip(rows, lines, strict=True):
@@ -67,11 +69,11 @@ def test_markdown_shows_what_csv_holds(table):
 def test_latex_shows_what_markdown_shows(table):
     lines = table.latex().splitlines()
     assert lines[0] == r"\begin{tabular}{lrrrr}"
-    assert [lines[1], lines[3], lines[-2], lines[-1]] == [r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}"]
-    plain = [
-        [cell.strip() for cell in line.strip("|").replace(" & ", " + ").split("|")] for line in table.markdown().splitlines()
-    ]
-    for line, expected in zip([lines[2], *lines[4:-2]], [plain[0], *plain[2:]], strict=True):
+    assert [lines[1], lines[3], lines[-3], lines[-1]] == [r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}"]
+    assert lines[-2] == r"\multicolumn{5}{l}{\footnotesize median [smallest, largest] of 5 seeds} \\"
+    shown = table.markdown().splitlines()[2:]
+    plain = [[cell.strip() for cell in line.strip("|").replace(" & ", " + ").split("|")] for line in shown]
+    for line, expected in zip([lines[2], *lines[4:-3]], [plain[0], *plain[2:]], strict=True):
         assert line.endswith(r" \\")
         text = line[:-3].replace(r" \& ", " + ")
         text = re.sub(r"\$(\S+) \\times 10\^\{(-?\d+)\}\$", lambda m: f"{m[1]}e{int(m[2]):+03d}", text)
@@ -81,7 +83,9 @@ def test_latex_shows_what_markdown_shows(table):
 def test_rows_of_another_length_are_errors_and_repeats_that_never_got_there_infinite(table):
     with pytest.raises(ValueError, match="5 cells"):
         table.add("boston", 1.0)
-    assert Table({"a": "", "b": "d"}).csv() == "a,b\n"
+    without = Table({"a": "", "b": "d"})
+    assert without.csv() == "a,b\n"
+    assert without.markdown().startswith("| a")  # nothing in it is over seeds
     assert Spread.of([3, math.inf, 1]) == (3.0, 1.0, math.inf)
     assert Spread.of([5, 2, 4, 9]) == (4.5, 2.0, 9.0)
     assert doctest.testmod(tables).failed == 0
