@@ -191,7 +191,7 @@ def ends(found, forms, seeds):
 
     rows = {name: {column: cell(of[column], form) for column, form in forms.items()} for name, of in found.items()}
     table = pd.DataFrame.from_dict(rows, orient="index").to_markdown(disable_numparse=True)
-    return f"at the end: median [quartiles] of {seeds} seed{'s' * (seeds > 1)}\n\n{table}"
+    return f"\nat the end: median [quartiles] of {seeds} seed{'s' * (seeds > 1)}\n\n{table}"
 
 
 def draw(ax, found, y, x, **options):
