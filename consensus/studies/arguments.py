@@ -12,6 +12,8 @@ from consensus import _checks
 from consensus.solvers import Solver
 from consensus.studies.grid import Grid, plain
 
+_COLUMNS = "solver setting for rounds ended file value missed ratio low high p rate straight fits bound best inside tried runs"
+
 
 def cases_over(case: Callable[..., Any], over: Mapping[str, Sequence[Any]] | None) -> dict[str, list[Any]]:
     """Return the values by name, checked against what the case takes."""
@@ -23,6 +25,10 @@ def cases_over(case: Callable[..., Any], over: Mapping[str, Sequence[Any]] | Non
     for name, values in (over or {}).items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
             raise ValueError(f"over[{name!r}] must be a list of values, such as ['ring', 'star']; got {_checks.shown(values)}")
+        if name in _COLUMNS.split():
+            raise ValueError(
+                f"over must not have the name {name!r}, which is a column of the tables: call it otherwise, in case, too"
+            )
         texts = [plain(value) for value in values]
         if len(set(texts)) < len(texts):
             raise ValueError(f"over[{name!r}] must have values that differ, also as text; got {texts}")

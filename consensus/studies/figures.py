@@ -82,6 +82,10 @@ def _panel(ax: Axes, solvers: Mapping[str, Sequence[Outcome]], column: str, x: s
                 if name not in outcome.history:
                     columns = ", ".join(outcome.history)
                     raise ValueError(f"{what} must be a column of the histories, {columns}; {label!r} has no {name!r}")
+                if outcome.history[name].ndim > 1:
+                    raise ValueError(f"{what} must have one number a row; {name!r} has one for each agent")
+                if what == "x" and np.any(np.diff(outcome.history[name]) < 0):
+                    raise ValueError(f"x must be a column that never falls, such as 'exchanges'; {name!r} falls with {label!r}")
         curves[label] = _quartiles(runs, column, x, lowest) if runs else {x: np.empty(0), column: np.empty(0)}
     drawn = {label: {name: values[name] for name in (x, column)} for label, values in curves.items()}
     convergence(cast(Any, drawn), y=column, x=x, ax=ax, log=log, log_x=log_x)
@@ -95,24 +99,26 @@ def _panel(ax: Axes, solvers: Mapping[str, Sequence[Outcome]], column: str, x: s
         ax.get_legend().remove()  # type: ignore[union-attr]  # it is there
 
 
-def _lowest(solvers: Mapping[str, Sequence[Outcome]]) -> list[float]:
+def _lowest(solvers: Mapping[str, Sequence[Outcome]]) -> dict[int, float]:
     """Return for each seed the lowest objective of any solver."""
-    most = max((len(runs) for runs in solvers.values()), default=0)
-    seeds = [[runs[k].history["objective"] for runs in solvers.values() if len(runs) > k] for k in range(most)]
-    return [min((float(np.nanmin(column)) for column in columns if len(column)), default=np.nan) for columns in seeds]
+    found: dict[int, float] = {}
+    for run in (run for runs in solvers.values() for run in runs if run.history.rows):
+        found[run.seed] = min(found.get(run.seed, np.inf), float(np.nanmin(run.history["objective"])))
+    return found
 
 
-def _quartiles(outcomes: Sequence[Outcome], column: str, x: str, lowest: list[float] | None) -> dict[str, np.ndarray]:
+def _quartiles(outcomes: Sequence[Outcome], column: str, x: str, lowest: Mapping[int, float] | None) -> dict[str, np.ndarray]:
     """Return the median of runs and their quartiles on a common grid of x, on which each run is interpolated."""
     ends = [float(outcome.history[x][-1]) for outcome in outcomes]
     grid = np.unique(np.concatenate([outcome.history[x] for outcome in outcomes]).astype(float))
     if len(grid) > _POINTS:
         grid = grid[np.unique(np.linspace(0, len(grid) - 1, _POINTS).astype(int))]
     values = []
-    for k, (outcome, end) in enumerate(zip(outcomes, ends, strict=True)):
+    for outcome, end in zip(outcomes, ends, strict=True):
         heights = outcome.history["objective" if lowest is not None else column].astype(float)
         if lowest is not None:
-            heights = (heights - lowest[k]) / (heights[0] - lowest[k])
+            least = lowest[outcome.seed]
+            heights = (heights - least) / (heights[0] - least)
         found = np.interp(grid, outcome.history[x], heights)
         values.append(np.where(outcome.failed & (grid > end), np.inf, found))
     ordered = np.sort(np.array(values), axis=0)

@@ -61,7 +61,7 @@ def check(folder: Path, about: dict[str, Any]) -> None:
     if known.get("digest") != about["digest"]:
         raise ValueError(
             f"folder {folder} is that of another study: its case {known.get('case')!r} had other code, or used other "
-            "values; give another folder"
+            "values; give another folder, and let a case keep what it makes by functools.lru_cache, which does not count"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import pandas
@@ -19,10 +20,8 @@ class StudyTable(pandas.DataFrame):  # type: ignore[misc]  # pandas has no types
 
     @classmethod
     def of(cls, rows: list[dict[str, Any]], index: list[str], caption: str) -> StudyTable:
-        """Return the table of rows, with the ``index`` columns first; their lists and dictionaries as texts."""
-        rows = [
-            {name: plain(value) if isinstance(value, list | dict) else value for name, value in row.items()} for row in rows
-        ]
+        """Return the table of rows, with the ``index`` columns first; lists, arrays and the like as texts."""
+        rows = [{name: value if isinstance(value, Hashable) else plain(value) for name, value in row.items()} for row in rows]
         frame = pandas.DataFrame(rows)
         made = cls(frame.set_index(index) if len(frame) else frame)
         made.attrs["caption"] = caption

@@ -56,6 +56,12 @@ class Grid:
         for name, values in axes.items():
             if isinstance(values, str) or not isinstance(values, Iterable) or not (listed := list(values)):
                 raise ValueError(f"{name} must be a list of the values to try, such as [0.1, 0.2]; got {_checks.shown(values)}")
+            try:
+                set(listed)
+            except TypeError:
+                raise TypeError(
+                    f"{name} must have values such as numbers, texts or tuples: name others by texts, for make to look up"
+                ) from None
             if any(one == other for one, other in itertools.combinations(listed, 2)):
                 raise ValueError(f"{name} must have different values; got {listed}")
             axes[name] = sorted(listed) if _geometric(listed) else listed
@@ -144,6 +150,11 @@ class Grid:
                 self.solver((*point[:place], value, *point[place + 1 :]))
             except ValueError:  # beyond what the solver takes
                 continue
+            except Exception as error:
+                error.add_note(
+                    f"This was in {named(self.make)}, beyond the values of the grid: {list(self.axes)[place]} = {value:g}."
+                )
+                raise
             return value
         return None
 

@@ -16,6 +16,7 @@ from consensus import _checks
 from consensus.history import History
 from consensus.studies.grid import named
 
+_NONE: Mapping[str, float] = {}
 _FORMS = '"exchanges to objective 1%", "objective after 1000 exchanges", or a function of a result'
 _TO = re.compile(r"(?P<cost>\w+) to (?P<column>\w+) (?P<level>[^\s%]+)(?P<percent>%?)")
 _AFTER = re.compile(r"(?P<column>\w+) after (?P<level>\S+) (?P<cost>\w+)")
@@ -29,6 +30,7 @@ class Outcome(NamedTuple):
     reason: str
     failed: bool
     path: Path
+    seed: int = 0
 
 
 class Value(NamedTuple):
@@ -41,6 +43,20 @@ class Value(NamedTuple):
     def rank(self) -> float:
         """The number, or infinity for a run that did not get there."""
         return math.inf if self.missed or math.isnan(self.number) else self.number
+
+
+class Merit(NamedTuple):
+    """Of a setting: how many runs do not get there, the median over seeds, how low the column got, minus the rounds done."""
+
+    missed: int
+    median: float
+    end: float
+    lasted: float
+
+    @property
+    def lost(self) -> bool:
+        """Whether most runs have no number."""
+        return math.isinf(self.median) and math.isinf(self.end)
 
 
 @dataclass(frozen=True)
@@ -105,10 +121,13 @@ class Measure:
         if not least:
             return math.nan
         lowest = min(least) if lowest is None else lowest
-        return lowest + self.level * (float(columns[0][0]) - lowest)
+        first = float(columns[0][0])
+        if lowest - first > 1e-9 * max(1.0, abs(first)):
+            raise ValueError(f"reference returns {lowest:g}, above the {self.column} at the start, {first:g}: there is no gap")
+        return lowest + self.level * (first - lowest)
 
-    def value(self, outcome: Outcome, level: float, rounds: int) -> Value:
-        """Return the measure of a run that had so many ``rounds``."""
+    def value(self, outcome: Outcome, level: float, rounds: int, limits: Mapping[str, float] = _NONE) -> Value:
+        """Return the measure of a run that had so many ``rounds``, and the ``limits`` that its case gave it."""
         if self.function is not None:
             if outcome.failed:
                 return Value(math.inf, True)
@@ -119,36 +138,49 @@ class Measure:
                 error.add_note(f"This was in the measure {self.text}, of the run in {outcome.path}.")
                 raise
             try:
-                return Value(float(found), not math.isfinite(float(found)))
+                number = float(found)
             except (TypeError, ValueError):
                 raise TypeError(f"measure {self.text} must return a number; got {_checks.shown(found)}") from None
+            return Value(number) if math.isfinite(number) else Value(math.inf, True)
         history = outcome.history
         if not history.rows:
             return Value(math.inf, True)
         cost, column = history[self.cost].astype(float), history[self.column].astype(float)
         if self.after:
-            within = int(np.searchsorted(cost, self.level, side="right")) - 1
+            within = max(0, int(np.searchsorted(cost, self.level, side="right")) - 1)
             short = cost[-1] < self.level and outcome.failed
             return Value(math.inf, True) if short or not np.isfinite(column[within]) else Value(float(column[within]))
         above = np.flatnonzero(~(column <= level))
         reached = above[-1] + 1 if len(above) else 0  # the first row from which on it stays there
         if not outcome.failed and reached < history.rows:
             return Value(float(cost[reached]))
-        spent = float(cost[-1])
-        if outcome.failed:  # what all rounds would have cost
-            done = int(history["round"][-1]) if "round" in history else outcome.rounds
-            spent = spent * rounds / done if done else math.inf
-        return Value(spent, True)
+        return Value(self.budget(outcome, rounds, limits), True)
 
-    def merit(self, outcomes: Sequence[Outcome], levels: Sequence[float], rounds: int) -> tuple[int, float, float]:
-        """Return how many runs do not get there, the median over seeds, and, where it is out of reach, how low the column got.
+    def budget(self, outcome: Outcome, rounds: int, limits: Mapping[str, float]) -> float:
+        """Return what all rounds, or those within the limits, cost at the rate of a run; infinite if it spent nothing."""
+        history = outcome.history
+        done = float(history["round"][-1]) if history.rows and "round" in history else float(outcome.rounds)
+        if not history.rows or not done:
+            return math.inf
+        spent = {name: float(history[name][-1]) for name in limits if name in history}
+        times = [rounds / done, *(limits[name] / value for name, value in spent.items() if value > 0)]
+        return float(history[self.cost][-1]) * max(1.0, min(times))
 
-        Less is better, in this order: a setting that is fast with most seeds and diverges with others is not the best one.
+    def short(self, outcome: Outcome, rounds: int, limits: Mapping[str, float]) -> bool:
+        """Return whether all rounds, or those within the limits, cost less than the measure wants to be spent."""
+        history, all_done = outcome.history, outcome.rounds >= rounds or bool(limits)
+        return self.after and all_done and not outcome.failed and float(history[self.cost][-1]) < self.level
+
+    def merit(self, outcomes: Sequence[Outcome], levels: Sequence[float], rounds: int) -> Merit:
+        """Return how good a setting is; less is better, in the order of the fields.
+
+        A setting that is fast with most seeds and diverges with others is not the best one.
         """
         values = [self.value(outcome, level, rounds).rank for outcome, level in zip(outcomes, levels, strict=True)]
-        ends = [math.inf if outcome.failed else self._end(outcome.history) for outcome in outcomes]
-        return sum(map(math.isinf, values)), float(np.median(values)), float(np.median(ends))
+        ends = values if self.function else [math.inf if one.failed else self._end(one.history) for one in outcomes]
+        lasted = [outcome.rounds if outcome.failed else rounds for outcome in outcomes]
+        return Merit(sum(map(math.isinf, values)), float(np.median(values)), float(np.median(ends)), -float(np.median(lasted)))
 
     def _end(self, history: Mapping[str, np.ndarray]) -> float:
-        last = float(history[self.column][-1]) if self.column else 0.0
+        last = float(history[self.column][-1])
         return last if math.isfinite(last) else math.inf

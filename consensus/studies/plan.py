@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +17,7 @@ from consensus.solvers import Solver
 from consensus.studies.folder import check, write
 from consensus.studies.grid import Grid, Point
 from consensus.studies.measure import Measure, Outcome, Value
-from consensus.studies.runs import Job, called, read
+from consensus.studies.runs import Job, called, read, record
 
 _MOST = 40  # times that grids grow
 
@@ -25,7 +27,7 @@ class Tuned(NamedTuple):
 
     points: list[Point]
     best: Point | None
-    inside: bool
+    inside: str
 
 
 @dataclass
@@ -95,7 +97,7 @@ class Plan:
             }
             missing = [job for runs in jobs.values() for job in runs if self.outcome(job.name) is None]
             if missing:
-                return {label: Tuned(tried, None, False) for label, tried in points.items()}, missing
+                return {label: Tuned(tried, None, "") for label, tried in points.items()}, missing
             outcomes = {key: [self._seen[job.name] for job in runs] for key, runs in jobs.items()}
             levels = [
                 self.level(cell, seed, [runs[k] for runs in outcomes.values()]) for k, seed in enumerate(self.tuning_seeds)
@@ -109,7 +111,8 @@ class Plan:
                 assert isinstance(grid, Grid)
                 best = min(tried, key=lambda point: (merits[label, point], tried.index(point)))
                 new = [near for near in grid.beside(best, tried) if near not in tried]
-                tuned[label] = Tuned(tried, best, not new)
+                inside = "NO: at an edge" if new else "NO: without a number" if merits[label, best].lost else "yes"
+                tuned[label] = Tuned(tried, best, inside)
                 grown = grown or bool(new)
                 points[label] = tried + new
             if not grown or turn == _MOST:
@@ -167,8 +170,10 @@ class Plan:
         found, missing, total = [], 0, 0
         for cell in range(len(self.cells)):
             report = self.report(cell, self.tuned(cell)[0])
-            outcomes = {label: [self.outcome(job.name) for job in runs] for label, runs in report.items()}
-            there = {label: [one for one in runs if one is not None] for label, runs in outcomes.items()}
+            outcomes = {label: [(self.outcome(job.name), job.seed) for job in runs] for label, runs in report.items()}
+            there = {
+                label: [one._replace(seed=seed) for one, seed in runs if one is not None] for label, runs in outcomes.items()
+            }
             total += len(self.solvers) * len(self.seeds)
             missing += len(self.solvers) * len(self.seeds) - sum(map(len, there.values()))
             found.append({label: runs for label, runs in there.items() if runs})
@@ -180,17 +185,50 @@ class Plan:
 
     def measured(self) -> list[dict[str, list[Value]]]:
         """Return for each case the measure of every solver, one for each seed."""
-        found = []
+        found, short = [], dict.fromkeys(self.solvers, 0)
         for cell, outcomes in enumerate(self.reported()):
             levels = [self.level(cell, seed, [runs[k] for runs in outcomes.values()]) for k, seed in enumerate(self.seeds)]
+            limits = [self.limits(cell, seed) for seed in self.seeds]
             found.append(
-                {label: [self.value(run, level) for run, level in zip(runs, levels)] for label, runs in outcomes.items()}
+                {
+                    label: [self.value(*each) for each in zip(runs, levels, limits, strict=True)]
+                    for label, runs in outcomes.items()
+                }
+            )
+            if self.measure.cost and not self.measure.after:
+                budgets = {
+                    label: [self.measure.budget(run, self.rounds, most) for run, most in zip(runs, limits, strict=True)]
+                    for label, runs in outcomes.items()
+                }
+                found[-1] = with_budgets(found[-1], budgets)
+            for label, runs in outcomes.items():
+                short[label] += sum(self.measure.short(run, self.rounds, most) for run, most in zip(runs, limits, strict=True))
+        if few := [f"{count} of {label}" for label, count in short.items() if count]:
+            warnings.warn(
+                f"{self.measure.text!r} is the last value of runs that spend less in all their rounds ({', '.join(few)}): "
+                "take more rounds",
+                stacklevel=3,
             )
         return found
 
-    def value(self, outcome: Outcome, level: float) -> Value:
+    def limits(self, cell: int, seed: int) -> dict[str, float]:
+        """Return the limits that a case gives its runs."""
+        path = record(self.folder, self.cells[cell], seed)
+        return dict(json.loads(path.read_text())["limits"]) if path.exists() else {}
+
+    def value(self, outcome: Outcome, level: float, limits: Mapping[str, float]) -> Value:
         """Return the measure of an outcome."""
         key = str(outcome.path), level
         if key not in self._values:
-            self._values[key] = self.measure.value(outcome, level, self.rounds)
+            self._values[key] = self.measure.value(outcome, level, self.rounds, limits)
         return self._values[key]
+
+
+def with_budgets(values: Mapping[str, list[Value]], budgets: Mapping[str, list[float]]) -> dict[str, list[Value]]:
+    """Return values in which runs that spent nothing have the budget of the solver's other runs, or the largest of all."""
+    known = {label: [number for number in numbers if math.isfinite(number)] for label, numbers in budgets.items()}
+    most = max((number for numbers in known.values() for number in numbers), default=math.inf)
+    return {
+        label: [value if math.isfinite(value.number) else Value(max(known[label], default=most), True) for value in own]
+        for label, own in values.items()
+    }

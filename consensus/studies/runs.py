@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import json
 import multiprocessing
 import os
 import threading
@@ -30,6 +31,7 @@ from consensus.history import History
 from consensus.problems import BaseProblem
 from consensus.result import Result
 from consensus.solvers import Solver
+from consensus.studies.folder import write
 from consensus.studies.grid import named
 from consensus.studies.measure import Outcome
 from topologies.schedules import ScheduleLike
@@ -37,6 +39,8 @@ from topologies.schedules import ScheduleLike
 _OWN = ("problem", "network", "solver", "rounds", "checkpoint", "resume", "progress", "gather")  # of the study
 _OPTIONS = tuple(name for name in inspect.signature(consensus.solve).parameters if name not in _OWN)
 _ROWS = 200  # of a history, about, unless a case says record_every
+_LIMITS = ("exchanges", "seconds")  # options that end a run
+_NOT_COMPARED = ("start", "callbacks", "metrics", "stop", "record", "engine")  # the start is compared by itself
 _IDLE, _LOOK = 60, 0.5  # seconds after which a worker without a run ends; between two looks for the process that started it
 _THREADS = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")] + [
     "VECLIB_MAXIMUM_THREADS"
@@ -111,20 +115,53 @@ def called(case: Callable[..., Any], over: Mapping[str, Any], seed: int) -> Made
         raise CaseError(
             f"{who} returns engine={options['engine']!r}: a study runs on one machine, with 'stacked' or 'processes'"
         )
+    if isinstance(options.get("seed"), np.random.Generator):
+        raise CaseError(
+            f"{who} returns a generator as seed, from which solvers would draw one after another: return a whole number"
+        )
     return Made(problem, network, dict(options))
+
+
+def _prints(made: Made, seed: int) -> dict[str, str]:
+    """Return digests of what a case made of a seed, but for the functions among its options."""
+    start = _arguments.start(made.problem, made.options.get("start"), made.options.get("seed", seed))
+    options = {name: value for name, value in made.options.items() if name not in _NOT_COMPARED}
+    return {
+        "data": digest(*made.problem.digests()),
+        "start": digest(start),
+        "mixing matrices": of_matrices(made.network),
+        "options": digest(options),
+    }
 
 
 def check_repeats(case: Callable[..., Any], over: Mapping[str, Any], seed: int, first: Made) -> None:
     """Raise ``CaseError`` if the case makes something else of the same seed: solvers would run on other data each."""
-    found = []
-    for made in (first, called(case, over, seed)):
-        start = _arguments.start(made.problem, made.options.get("start"), made.options.get("seed", seed))
-        same = {"data": digest(*made.problem.digests()), "start": digest(start), "mixing matrices": of_matrices(made.network)}
-        found.append(same)
+    found = [_prints(made, seed) for made in (first, called(case, over, seed))]
     if odd := [name for name, value in found[0].items() if value != found[1][name]]:
         raise CaseError(
             f"{named(case)} must return the same for the same seed; its {' and '.join(odd)} differ when it is called twice "
             f"with seed={seed}: draw by numpy.random.default_rng(seed), and give seed=seed to what draws"
+        )
+
+
+def record(folder: Path, over: Mapping[str, Any], seed: int) -> Path:
+    """Return the file of a study's folder that says what the case made of a seed."""
+    return folder / "cases" / f"{digest(dict(over), seed)}.json"
+
+
+def remember(folder: Path, over: Mapping[str, Any], seed: int, made: Made) -> None:
+    """Write down what the case made of a seed; raise ``ValueError`` if it made something else for runs that are done."""
+    path, found = record(folder, over, seed), _prints(made, seed)
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        limits = {name: made.options[name] for name in _LIMITS if made.options.get(name) is not None}
+        write(path, {"made": found, "limits": limits})
+    known = json.loads(path.read_text())["made"]
+    if odd := [name for name, value in found.items() if value != known.get(name)]:
+        shown = ", ".join([f"seed={seed}", *(f"{name}={_checks.shown(value)}" for name, value in over.items())])
+        raise ValueError(
+            f"the case ({shown}) does not return what it did for the runs in {folder}: its {' and '.join(odd)} differ. If "
+            "a file has changed, give another folder; if it draws, let it draw by numpy.random.default_rng(seed)"
         )
 
 
@@ -139,14 +176,17 @@ def options_of(made: Made, seed: int, rounds: int) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1)
 def _kept(known: _Known) -> Made:
-    return called(known.case, known.over, known.seed)
+    made = called(known.case, known.over, known.seed)
+    remember(known.folder, known.over, known.seed, made)
+    return made
 
 
 class _Known:
-    """A case, its values and a seed, equal if their digests are."""
+    """A case, its values and a seed in a study's folder, equal if their digests are."""
 
-    def __init__(self, case: Callable[..., Any], over: Mapping[str, Any], seed: int, name: str) -> None:
-        self.case, self.over, self.seed, self.name = case, over, seed, name
+    def __init__(self, case: Callable[..., Any], over: Mapping[str, Any], seed: int, folder: Path, identity: str) -> None:
+        self.case, self.over, self.seed, self.folder = case, over, seed, folder
+        self.name = digest(identity, dict(over), seed, str(folder))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Known) and self.name == other.name
@@ -163,9 +203,9 @@ def do(case: Callable[..., Any], identity: str, rounds: int, folder: Path, job: 
     """
     with threadpool_limits(1, user_api="blas"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        made = _kept(_Known(case, job.over, job.seed, digest(identity, dict(job.over), job.seed)))
+        made = _kept(_Known(case, job.over, job.seed, folder, identity))
         options = options_of(made, job.seed, rounds)
-        path, saved = (folder / f"{job.name}.{suffix}" for suffix in ("npz", "ckpt"))
+        path, saved = (folder / "runs" / f"{job.name}.{suffix}" for suffix in ("npz", "ckpt"))
         if "every" in made.options:
             options["checkpoint"] = consensus.Checkpoint(saved, every=made.options["every"])
             options["resume"] = saved if saved.exists() else None
@@ -178,7 +218,7 @@ def do(case: Callable[..., Any], identity: str, rounds: int, folder: Path, job: 
             history = history if isinstance(history, History) else History()
             done = int(history["round"][-1]) if history.rows and "round" in history else 0
             if isinstance(error, DivergenceError):
-                reason = f"diverged in round {error.round}"
+                done, reason = error.round, f"diverged in round {error.round}"
             else:
                 reason = f"failed: {error}" if isinstance(error, RunError) else f"failed: {type(error).__name__}: {error}"
             result = Result(np.empty((0, made.problem.parameters)), history, done, reason, job.solver)

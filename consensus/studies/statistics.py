@@ -17,6 +17,8 @@ from topologies.schedules import ScheduleLike, is_static
 
 INTERVALS = {"median [quartiles]": (0.25, 0.75), "median [range]": (0.0, 1.0)}
 _RESAMPLES = 9999
+_LONG = 1e12  # numbers from which on all digits are too many
+_NEVER = 1e300  # stands for the logarithm of a ratio to or of infinity
 _BEGUN, _FLOOR, _FEW = 0.1, 1e-11, 5  # of the start; rows
 
 
@@ -44,7 +46,7 @@ def text(value: Value) -> str:
     number = value.number
     if math.isinf(number):
         return "never"
-    shown = f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
+    shown = f"{number:,.0f}" if 100 <= abs(number) < _LONG else f"{number:.3g}"
     return f">{shown}" if value.missed else shown
 
 
@@ -56,17 +58,18 @@ def _positive(what: str, values: Sequence[Value]) -> np.ndarray:
 
 
 def paired(what: str, ours: Sequence[Value], theirs: Sequence[Value]) -> dict[str, Any]:
-    """Return the median ratio of theirs to ours, its bootstrap interval, and Wilcoxon's p."""
-    first, second = _positive(what, ours), _positive(what, theirs)
-    both = np.isfinite(first) & np.isfinite(second)
-    logs = np.log(second[both] / first[both])
+    """Return the median ratio of theirs to ours, its bootstrap interval, and Wilcoxon's p; who has no number is worse."""
+    first, second = (np.log(_positive(what, values)) for values in (ours, theirs))
+    same = first == second  # both infinite, too
+    logs = np.clip(np.subtract(second, first, where=~same, out=np.zeros(len(first))), -_NEVER, _NEVER)
     low = high = p = math.nan
-    if len(logs) > 1:
-        draws = np.random.default_rng(0).integers(len(logs), size=(_RESAMPLES, len(logs)))
-        low, high = np.exp(np.quantile(np.median(logs[draws], axis=1), [0.025, 0.975])).tolist()
-        p = float(stats.wilcoxon(logs).pvalue) if np.any(logs) else 1.0
+    with np.errstate(over="ignore"):
+        middle = float(np.exp(np.median(logs)))
+        if len(logs) > 1:
+            draws = np.random.default_rng(0).integers(len(logs), size=(_RESAMPLES, len(logs)))
+            low, high = np.exp(np.quantile(np.median(logs[draws], axis=1), [0.025, 0.975])).tolist()
+            p = float(stats.wilcoxon(logs).pvalue) if np.any(logs) else 1.0
     missed = [f"{sum(value.missed for value in values)} of {len(values)}" for values in (ours, theirs)]
-    middle = float(np.exp(np.median(logs))) if len(logs) else math.nan
     return {"ratio": middle, "low": low, "high": high, "p": p, "missed": missed[0], "missed by the other": missed[1]}
 
 
@@ -95,9 +98,13 @@ def rate(histories: Sequence[History], column: str) -> dict[str, Any]:
         if column not in history:
             raise ValueError(f"column must be one of the history, {', '.join(history)}; got {column!r}")
         values, rounds = history[column].astype(float), history["round"].astype(float)
+        if values.ndim > 1:
+            raise ValueError(f"column must have one number a row; {column!r} has one for each agent")
+        if not len(values):
+            continue
         with np.errstate(invalid="ignore"):
             used = np.isfinite(values) & (values < _BEGUN * values[0]) & (values > _FLOOR * values[0])
-        if used.sum() >= _FEW:
+        if used.sum() >= _FEW and np.ptp(values[used]) > 0:
             fit = stats.linregress(rounds[used], np.log(values[used]))
             found.append((float(np.exp(fit.slope)), float(fit.rvalue) ** 2))
     if not found:

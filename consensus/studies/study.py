@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import logging
 import os
 import time
@@ -22,12 +21,12 @@ from consensus.errors import RunError
 from consensus.solvers import Solver
 from consensus.studies import figures, statistics
 from consensus.studies.arguments import cases_over, seeds_of, solvers_of
-from consensus.studies.folder import alone, check, write
+from consensus.studies.folder import alone, check
 from consensus.studies.frame import StudyTable
 from consensus.studies.grid import Grid, named, plain
 from consensus.studies.measure import Measure
 from consensus.studies.plan import Plan
-from consensus.studies.runs import called, check_repeats, options_of, runner
+from consensus.studies.runs import called, check_repeats, options_of, record, remember, runner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,8 +46,8 @@ class Study:
 
     A :class:`Grid` is tuned in each case by the ``measure`` on the tuning seeds, which the report does not use. Its best
     setting is the one with which most of these runs get there; of several that with the lowest median; of those that never get
-    there that with the lowest column. If the measure is relative to the best reached by anyone, solvers without a grid run on
-    the tuning seeds, too.
+    there that with the lowest column; of those that diverge that which does so last. If the measure is relative to the best
+    reached by anyone, solvers without a grid run on the tuning seeds, too.
 
     Every run is one file in ``folder / "runs"``, whose name is a digest of the case, its values, the solver's settings, the
     seed and the version of the package. No run is done twice: after ctrl-C or a crash the same call goes on, and seeds, solvers
@@ -73,7 +72,8 @@ class Study:
         function of a :class:`consensus.Result`. A level in percent is the part that is left of the gap between the start and
         the lowest value that any of the solvers reaches from there, or the ``reference``.
     rounds : int
-        The rounds of every run, at most. A level that is missed counts as what all these rounds cost, and is marked by ``>``.
+        The rounds of every run, at most. A level that is missed counts as what all these rounds cost, or what the case's
+        ``exchanges`` or ``seconds`` allow, also in a run that ended early, and is marked by ``>``.
     folder : path
         The folder of the study. It is new, empty, or that of this study.
     reference : callable, optional
@@ -201,11 +201,10 @@ class Study:
     def _run_missing(self, workers: int, progress: bool, live: bool) -> None:
         told: set[tuple[str, str]] = set()
         shown = time.monotonic()
-        runs = self.folder / "runs"
         drawn = figures.Live(self.folder / "live.png") if live else None
         with (
             bar(progress, desc="study", unit="run") as line,
-            runner(self.case, self._identity, self.rounds, runs, workers) as do,
+            runner(self.case, self._identity, self.rounds, self.folder, workers) as do,
         ):
             try:
                 while missing := self._plan.missing():
@@ -239,20 +238,14 @@ class Study:
 
     def _check(self) -> None:
         """Call every case once, and try every solver in it, in no rounds, before any work."""
-        path = self.folder / "data.json"
-        data = json.loads(path.read_text()) if path.exists() else {}
         for place, over in enumerate(self.cells):
-            made = called(self.case, over, self.seeds[0])
-            name = digest(dict(over), self.seeds[0])
-            found = digest(*made.problem.digests())
-            if name not in data:
-                check_repeats(self.case, over, self.seeds[0], made)
-            if data.setdefault(name, found) != found:
-                raise ValueError(
-                    f"the data of case {self._cell(place)!r} are not those of the runs in {self.folder}: a file has "
-                    "changed; give another folder"
-                )
-            options = options_of(made, self.seeds[0], self.rounds) | {"rounds": 0}
+            known = (seed for seed in (*self.seeds, *self.tuning_seeds) if record(self.folder, over, seed).exists())
+            seed = next(known, self.seeds[0])
+            made = called(self.case, over, seed)
+            if not record(self.folder, over, seed).exists():
+                check_repeats(self.case, over, seed, made)
+            remember(self.folder, over, seed, made)
+            options = options_of(made, seed, self.rounds) | {"rounds": 0}
             for label, solver in self.solvers.items():
                 first = solver.solver(solver.points()[0]) if isinstance(solver, Grid) else solver
                 where = f"solver {label!r} does not fit case {self._cell(place)!r}"
@@ -270,7 +263,11 @@ class Study:
                             f"measure {self.measure.text!r} needs the column {column!r}, which runs of {label!r} do not have; "
                             f"there are {', '.join(history)}"
                         )
-        write(path, data)
+                    if history[column].ndim > 1:
+                        raise ValueError(
+                            f"measure {self.measure.text!r} needs one number a row; {column!r} has one for each agent: take "
+                            "a function of a result"
+                        )
 
     def _cell(self, place: int) -> str:
         return ", ".join(plain(value) for value in self.cells[place].values())
@@ -388,7 +385,7 @@ class Study:
                 tried = "; ".join(
                     f"{name}: {', '.join(map(plain, axis))}" for name, axis in zip(grid.axes, values, strict=True)
                 )
-                known = {"best": grid.shown(tuned.best), "inside": "yes" if tuned.inside else "NO: at an edge", "tried": tried}
+                known = {"best": grid.shown(tuned.best), "inside": tuned.inside, "tried": tried}
                 count = len(tuned.points) * len(self.tuning_seeds)
                 rows.append({**over, "solver": label, **known, "runs": count})
         count = len(self.tuning_seeds)

@@ -1,0 +1,272 @@
+"""What a study says of runs that miss, diverge, end early or fail, and of cases that are not what they were."""
+
+import functools
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import stats
+
+import consensus
+import topologies
+from consensus.solvers import DGD, DLM, EXTRA, LED, NIDS, GradientTracking
+from consensus.studies import CaseError, Grid, Study
+from consensus.studies.measure import Measure, Outcome, Value
+from consensus.studies.statistics import paired, rate, text
+
+CURVATURES = np.linspace(1.0, 3.0, 6)[:, None]
+
+
+def problem(seed, scale=1.0):
+    centres = scale * np.random.default_rng(seed).standard_normal((6, 2))
+    return consensus.Problem.from_functions(
+        lambda w: (CURVATURES * (w - centres) ** 2).sum(axis=1),
+        lambda w: 2 * CURVATURES * (w - centres),
+        agents=6,
+        parameters=2,
+        lipschitz=6.0,
+    )
+
+
+def case(seed, **options):
+    return problem(seed), topologies.ring(6), options
+
+
+def study(folder, solvers, **changed):
+    usual = {"case": case, "seeds": 3, "tuning_seeds": 2, "rounds": 60, "measure": "exchanges to objective 1%"} | changed
+    return Study(usual.pop("case"), folder=folder, solvers=solvers, **usual)
+
+
+def done(folder, solvers, **changed):
+    return study(folder, solvers, **changed).run(progress=False)
+
+
+def test_a_grid_that_diverges_grows_to_where_it_does_not(tmp_path):
+    made = done(tmp_path, {"GT": Grid(GradientTracking, step_size=[2.0, 4.0, 8.0])}, rounds=300)
+    best = float(made.grids()["best"].iloc[0].removeprefix("step_size = "))
+    assert made.grids()["inside"].tolist() == ["yes"]
+    assert best < 0.5
+    assert not made.values()["missed"].any()
+
+
+def test_a_grid_of_which_nothing_is_left_is_marked(tmp_path):
+    made = done(tmp_path, {"GT": Grid(GradientTracking, step_size=[0.1, 0.2])}, measure=lambda result: math.nan, seeds=1)
+    assert made.grids()["inside"].tolist() == ["NO: without a number"]
+    assert made.table().iloc[0, 0].startswith("never")
+
+
+# Cases that are not what they were
+
+
+def from_files(seed, folder):
+    return problem(seed, float(np.load(folder / "scale.npy"))), nx.read_edgelist(folder / "graph.txt", nodetype=int)
+
+
+@pytest.mark.parametrize("what", ["data", "mixing matrices"])
+def test_a_file_that_changes_is_noticed_whichever_seed_is_first(what, tmp_path):
+    np.save(tmp_path / "scale.npy", 1.0)
+    nx.write_edgelist(topologies.ring(6), tmp_path / "graph.txt")
+    from_here = functools.partial(from_files, folder=tmp_path)
+    done(tmp_path / "study", {"EXTRA": EXTRA()}, case=from_here)
+    done(tmp_path / "study", {"EXTRA": EXTRA(), "NIDS": NIDS()}, case=from_here, seeds=[3, 1])
+    if what == "data":
+        np.save(tmp_path / "scale.npy", 2.0)
+    else:
+        nx.write_edgelist(topologies.complete(6), tmp_path / "graph.txt")
+    for seeds in (4, [5, 2]):
+        with pytest.raises(ValueError, match=rf"its {what} differ. If a file has changed, give another folder"):
+            done(tmp_path / "study", {"EXTRA": EXTRA(), "DGD": DGD(0.01)}, case=from_here, seeds=seeds)
+
+
+def unseeded_test(seed):
+    drawn = np.random.default_rng().standard_normal((4, 3))
+    shards = consensus.partition(np.arange(18.0).reshape(6, 3), np.arange(6.0), 6)
+    made = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+    return made, topologies.ring(6), {"test": (drawn, np.zeros(4))}
+
+
+def unseeded_later(seed):
+    return case(seed if seed == 0 else int(np.random.default_rng().integers(2**40)))
+
+
+def test_what_is_drawn_without_the_seed_is_refused_in_options_and_with_later_seeds(tmp_path):
+    with pytest.raises(CaseError, match="its options differ when it is called twice"):
+        done(tmp_path / "options", {"EXTRA": EXTRA()}, case=unseeded_test)
+    done(tmp_path / "later", {"EXTRA": EXTRA()}, case=unseeded_later)
+    with pytest.raises(
+        ValueError, match=r"the case \(seed=1\) does not return what it did .* numpy.random.default_rng\(seed\)"
+    ):
+        done(tmp_path / "later", {"EXTRA": EXTRA(), "NIDS": NIDS()}, case=unseeded_later, seeds=[1, 2])
+    with pytest.raises(CaseError, match="returns a generator as seed, from which solvers would draw one after another"):
+        done(tmp_path / "generator", {"EXTRA": EXTRA()}, case=drawing)
+
+
+KEPT = {}
+
+
+@functools.lru_cache
+def centres(seed):
+    return np.random.default_rng(seed).standard_normal((6, 2))
+
+
+def keeping(seed):
+    KEPT.setdefault(seed, centres(seed))
+    return case(seed)
+
+
+def caching(seed):
+    assert centres(seed).shape == (6, 2)
+    return case(seed)
+
+
+def test_a_case_that_keeps_what_it_makes_is_told_how(tmp_path):
+    done(tmp_path / "own", {"EXTRA": EXTRA()}, case=keeping)
+    with pytest.raises(ValueError, match=r"let a case keep what it makes by functools\.lru_cache, which does not count"):
+        done(tmp_path / "own", {"EXTRA": EXTRA()}, case=keeping, seeds=4)
+    for seeds in (3, 4):
+        done(tmp_path / "cached", {"EXTRA": EXTRA()}, case=caching, seeds=seeds)
+
+
+def drawing(seed):
+    return problem(seed), topologies.ring(6), {"seed": np.random.default_rng(seed)}
+
+
+# Budgets
+
+
+def test_who_ends_early_without_getting_there_is_not_ahead(tmp_path):
+    stopped = functools.partial(case, stop="gradients >= 30")
+    solvers = {"EXTRA": EXTRA(), "LED": LED(local_steps=5)}
+    made = done(tmp_path, solvers, case=stopped, measure="exchanges to stationarity 1e-2", rounds=300)
+    assert made.values().loc["LED"]["value"].tolist() == [300.0] * 3
+    assert made.differences("EXTRA")["ratio"].item() > 10
+
+
+def test_a_missed_level_costs_no_more_than_the_case_allows(tmp_path):
+    made = done(
+        tmp_path,
+        {"diverges": GradientTracking(1e7), "slow": GradientTracking(1e-9)},
+        case=functools.partial(case, exchanges=60),
+        measure="exchanges to objective 1e-9",
+    )
+    assert made.values()["value"].tolist() == [60.0] * 6
+    assert made.values()["missed"].all()
+
+
+def test_a_run_that_diverges_before_its_second_row_has_the_budget_of_others(tmp_path):
+    rare = functools.partial(case, record_every=50)
+    made = done(tmp_path, {"diverges": GradientTracking(1e3), "EXTRA": EXTRA()}, case=rare, rounds=200)
+    assert made.values().loc["diverges"]["value"].tolist() == [200.0] * 3
+    runs = made.runs().loc["diverges"]
+    assert (runs["rounds"] > 10).all()
+    assert made.differences("EXTRA")["missed by the other"].item() == "3 of 3"
+
+
+def test_a_budget_that_no_run_has_is_said(tmp_path):
+    made = done(tmp_path, {"EXTRA": EXTRA(), "GT": GradientTracking(0.01)}, measure="stationarity after 100 exchanges")
+    with pytest.warns(UserWarning, match=r"runs that spend less in all their rounds \(3 of EXTRA\): take more rounds"):
+        made.table()
+    dear = _run({"effort": [10.0, 20.0], "objective": [5.0, 4.0]})
+    assert Measure.of("objective after 0 effort").value(dear, 0, 1) == Value(5.0)
+
+
+def _run(columns):
+    history = consensus.History()
+    for n, values in enumerate(zip(*columns.values(), strict=True)):
+        history.append({"round": n} | dict(zip(columns, values, strict=True)))
+    return Outcome(history, history.rows - 1, "", False, None)
+
+
+# Tables and figures
+
+
+@pytest.mark.parametrize("name", ["p", "best", "solver", "value", "rate"])
+def test_names_of_columns_are_none_of_cases(name, tmp_path):
+    with pytest.raises(ValueError, match=rf"over must not have the name '{name}', which is a column of the tables"):
+        study(tmp_path, {"EXTRA": EXTRA()}, case=lambda seed, **values: case(seed), over={name: [1, 2]})
+
+
+def test_differences_have_all_pairs_also_those_without_a_number():
+    ours, never = [Value(1.0)] * 8, Value(math.inf, True)
+    theirs = [Value(0.5), Value(0.6), *[never] * 6]
+    found = paired("it", ours, theirs)
+    logs = np.log([0.5, 0.6, *[1e9] * 6])
+    assert found["ratio"] == found["high"] == math.inf
+    assert found["p"] == stats.wilcoxon(logs).pvalue
+    assert paired("it", theirs, ours)["ratio"] == 0
+    nobody = paired("it", [never] * 8, [never] * 8)
+    assert (nobody["ratio"], nobody["p"]) == (1.0, 1.0)
+
+
+def test_a_column_for_each_agent_is_refused_before_work(tmp_path):
+    own = functools.partial(case, agent_objectives=True)
+    for measure in ("exchanges to agent_objective 1", "agent_objective after 3 exchanges"):
+        with pytest.raises(ValueError, match="'agent_objective' has one for each agent: take a function of a result"):
+            done(tmp_path / "refused", {"EXTRA": EXTRA()}, case=own, measure=measure)
+    made = done(tmp_path / "own", {"EXTRA": EXTRA()}, case=own)
+    for refused in (made.plot, made.rates):
+        with pytest.raises(ValueError, match="'agent_objective' has one for each agent"):
+            refused("agent_objective")
+    with pytest.raises(ValueError, match=r"x must be a column that never falls, such as 'exchanges'; 'objective' falls"):
+        made.plot("stationarity", x="objective")
+
+
+def turned(seed):
+    graph = nx.cycle_graph(6, nx.DiGraph)
+    return problem(seed), topologies.Static(graph, weights=topologies.push) if seed == 1 else topologies.ring(6)
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_without_a_row_is_in_the_report(tmp_path):
+    made = done(tmp_path, {"EXTRA": EXTRA(), "DLM": DLM()}, case=turned)
+    assert made.values()["missed"].tolist() == [False, True, False] * 2
+    assert "failed" in made.report().read_text()
+    lines = {line.get_label(): line for line in made.plot("gap").axes[0].get_lines()}
+    assert np.nanmin(lines["EXTRA"].get_ydata()) < 1e-3
+
+
+def test_gaps_of_a_study_that_is_underway_are_each_to_its_own_seeds_lowest(tmp_path):
+    done(tmp_path, {"EXTRA": EXTRA()}, seeds=[0, 3])
+    done(tmp_path, {"GT": GradientTracking(0.01)}, seeds=[0])
+    partly = study(tmp_path, {"EXTRA": EXTRA(), "GT": GradientTracking(0.01)}, seeds=[3, 0])
+    (line,) = (line for line in partly.plot("gap", log=False).axes[0].get_lines() if line.get_label() == "GT")
+    runs = (consensus.solve(*case(0)[:2], solver, rounds=60) for solver in (GradientTracking(0.01), EXTRA()))
+    own, best = (run.history["objective"] for run in runs)
+    assert line.get_ydata()[-1] == pytest.approx((own[-1] - best.min()) / (own[0] - best.min()))
+
+
+def test_choices_that_have_no_order_or_no_hash_are_refused_with_a_way():
+    for values in ([[0.1], [0.2]], [{"a": 1}, {"a": 2}], [np.ones(2), np.zeros(2)]):
+        with pytest.raises(TypeError, match="step must have values such as numbers, texts or tuples: name others by texts"):
+            Grid(lambda step: DGD(0.1), step=values)
+    steps = {"short": [0.1], "long": [0.2]}
+    assert Grid(lambda step: DGD(steps[step][0]), step=list(steps)).points() == [("short",), ("long",)]
+
+
+def test_an_error_beyond_a_grid_names_where_it_was():
+    grid = Grid(lambda place: DGD([0.1, 0.2, 0.3][place]), place=[1, 2])
+    with pytest.raises(IndexError) as raised:
+        grid.beside((2,), grid.points())
+    assert raised.value.__notes__ == ["This was in <lambda>, beyond the values of the grid: place = 4."]
+
+
+def test_arrays_in_over_are_texts_in_tables(tmp_path):
+    made = done(tmp_path, {"EXTRA": EXTRA()}, case=lambda seed, at: case(seed), over={"at": [np.zeros(2), np.ones(2)]}, seeds=1)
+    for table in (made.table(), made.runs(), made.values(), made.rates()):
+        assert "[1. 1.]" in table.to_markdown()
+
+
+def test_a_reference_above_the_start_is_refused(tmp_path):
+    made = done(tmp_path, {"EXTRA": EXTRA()}, reference=lambda problem: 1e6)
+    with pytest.raises(ValueError, match=r"reference returns 1e\+06, above the objective at the start"):
+        made.table()
+
+
+def test_rates_leave_out_what_does_not_fall_and_long_numbers_are_short():
+    falling = _run({"gap": list(0.5 ** np.arange(20.0))})
+    flat = _run({"gap": [1.0, *[0.01] * 19]})
+    assert rate([falling.history, flat.history], "gap")["straight"] == pytest.approx(1.0)
+    assert rate([falling.history, flat.history], "gap")["fits"] == 1
+    assert text(Value(1.5e24)) == "1.5e+24"
+    assert text(Value(1234567.0)) == "1,234,567"
