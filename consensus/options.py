@@ -36,8 +36,8 @@ class Record:
 
     Parameters
     ----------
-    every : int, optional
-        Rounds between two rows of the history (``record_every``).
+    every : int or float, optional
+        Rounds between two rows of the history, or their part of all rounds so far (``record_every``).
     metrics : mapping of str to callable, optional
         More columns (``metrics``).
     test : (X, y), dataset or Shards, optional
@@ -70,7 +70,7 @@ class Record:
     (array([ 0, 10, 20, 30]), 10)
     """
 
-    every: int | None = None
+    every: float | None = None
     metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None
     test: Any = None
     agents: bool = False
@@ -81,11 +81,21 @@ class Record:
 
     def __post_init__(self) -> None:
         if self.every is not None:
-            _checks.count("every", self.every)
+            _distance("every", self.every)
         _checks.flag("agents", self.agents)
         _checks.flag("gather", self.gather)
         if self.samples is not None:
             as_minibatches(self.samples, "samples")
+
+
+def _distance(name: str, value: object) -> float:
+    """Return the distance of two rows: a number of rounds, or the part below one of those done."""
+    if isinstance(value, float) and 0 < value < 1:
+        return value
+    try:
+        return _checks.count(name, value)
+    except ValueError as error:
+        raise ValueError(f"{error}; or a part of the rounds so far, such as 0.01") from None
 
 
 _ALIASES = {"every": "record_every", "agents": "agent_objectives", "samples": "metrics_on", "best": "keep"}
@@ -135,7 +145,7 @@ class RunOptions:
     """Options of a run: its end, its records and its files; parameters and errors are those of :func:`consensus.solve`."""
 
     rounds: int
-    record_every: int | None = None
+    record_every: float | None = None
     tolerance: float | None = None
     exchanges: int | None = None
     seconds: float | None = None
@@ -187,7 +197,7 @@ class RunOptions:
         checked: dict[str, Any] = {"rounds": _checks.count("rounds", self.rounds, least=0)}
         checked |= {"every": _checks.count("every", self.every)}
         if self.record_every is not None:
-            checked["record_every"] = _checks.count("record_every", self.record_every)
+            checked["record_every"] = _distance("record_every", self.record_every)
         checked |= {name: _checks.flag(name, getattr(self, name)) for name in ("progress", "gather", "agent_objectives")}
         for name in ("tolerance", "seconds"):
             checked[name] = _checks.optional_number(name, getattr(self, name), above=0)
@@ -262,10 +272,12 @@ class RunOptions:
 
     @property
     def each(self) -> bool:
-        """True if callbacks other than early stopping, or bounds, act in each round, because there is no ``record_every``."""
+        """True if callbacks other than early stopping, or bounds, act in each round: ``record_every`` is no whole number."""
         users = [one for one in self.callbacks if not isinstance(one, EarlyStopping)]
         bounds = (self.tolerance, self.exchanges, self.seconds)
-        return self.record_every is None and (bool(users or self.stop) or any(bound is not None for bound in bounds))
+        return not isinstance(self.record_every, int) and (
+            bool(users or self.stop) or any(bound is not None for bound in bounds)
+        )
 
     def check_hidden(self, solver: SolverDefaults, several: bool) -> None:
         """Raise ``ValueError`` if these options need what a solver hides; ``several`` processes may be of different owners."""

@@ -41,7 +41,7 @@ def solve(
     seed: int | np.random.Generator = 0,
     engine: str | Engine = "stacked",
     record: Record | None = None,
-    record_every: int | None = None,
+    record_every: float | None = None,
     tolerance: float | None = None,
     exchanges: int | None = None,
     seconds: float | None = None,
@@ -83,10 +83,11 @@ def solve(
         What is recorded, in one object: ``Record(every=, metrics=, test=, agents=, samples=, honest=, best=, gather=)``. The
         keywords ``record_every``, ``metrics``, ``test``, ``agent_objectives``, ``metrics_on``, ``honest``, ``keep`` and
         ``gather`` are the same fields in this order, and rejected beside it.
-    record_every : int, optional
-        The history gets a row at the start, every so many rounds, and at the end. By default rows are so far apart that they
-        take at most a tenth of the work, by counts of samples. If it is given, what stops a run, and callbacks, act at these
-        rounds alone; otherwise in every round, and a ``tolerance``, or a ``stop`` by what is measured, has each recorded.
+    record_every : int or float, optional
+        The history gets a row at the start, every so many rounds, and at the end; below one it is a part of the rounds so far:
+        0.01 is every round up to the 200th, then a hundredth of them. By default rows are so far apart that they take at most a
+        tenth of the work, by counts of samples. If it is a whole number, what stops a run, and callbacks, act at these rounds
+        alone; otherwise in every round, and a ``tolerance``, or a ``stop`` by what is measured, has each recorded.
     tolerance : float, optional
         Stop at the first round where stationarity and disagreement are both at most this.
     exchanges : int, optional

@@ -45,9 +45,9 @@ ENDS = list(LEVELS)[-1]  # the measure whose settings the figures show
 LARGE, SHORTER = {"mnist": {"rows": 1000}}, {"mnist": 10}
 
 
-def case(seed, data, agents, exchanges, every):
+def case(seed, data, agents, exchanges):
     whole, part = cases.case(data, agents, seed, **LARGE.get(data, {})), SHORTER.get(data, 1)
-    amount = {"exchanges": max(1, exchanges // part), "record_every": max(1, every // part)}
+    amount = {"exchanges": max(1, exchanges // part), "record_every": 1}
     return whole.problem, cases.graph(agents, seed), {"test": whole.test, **amount}
 
 
@@ -57,7 +57,7 @@ def main(arguments=None):
     folder, ends, needs, grids = Folder(given, "convergence"), {}, {}, {}
     descended, lowest = {}, {}
     for data, seed in itertools.product(given.dataset, range(given.seeds)):
-        made = functools.partial(case, seed, data, given.agents, methods.MORE * given.rounds, 1)
+        made = functools.partial(case, seed, data, given.agents, methods.MORE * given.rounds)
         lowest.setdefault(data, []).append(folder.kept(centralised.reference_of)(made))
         for name, method in REFERENCES.items():
             descended.setdefault((data, name), []).append(folder.kept(method)(made, made()[2]["exchanges"], seed))

@@ -31,9 +31,9 @@ MEASURES = {"exchanges": ("exchanges", 1), "kB": ("bytes", 1e3), "gradients": ("
 FORMATS = {"exchanges": ".0f", "kB": ".3g", "gradients": ".3g", "seconds": ".2g"}
 
 
-def case(seed, data, problem, agents, exchanges, every):
+def case(seed, data, problem, agents, exchanges):
     whole = cases.case(data, agents, seed, **PROBLEMS[problem][0])
-    return whole.problem, cases.graph(agents, seed), {"exchanges": exchanges, "record_every": every}
+    return whole.problem, cases.graph(agents, seed), {"exchanges": exchanges, "record_every": 1}
 
 
 def main(arguments=None):
@@ -42,14 +42,14 @@ def main(arguments=None):
     folder, needs, best, grids = Folder(given, "solvers"), {}, {}, {}
     for data, name in itertools.product(given.dataset, PROBLEMS):
         part, own = PROBLEMS[name][1], {}
-        for solver, one in fitting(*case(0, data, name, given.agents, 1, 1)[:2]).items():
+        for solver, one in fitting(*case(0, data, name, given.agents, 1)[:2]).items():
             own.setdefault(3 if "3" in solver else 1 if solver in DEAR else MORE, {})[solver] = one
         over, measure = {"data": [data], "problem": [name]}, f"exchanges to objective {100 * part:g}%"
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*theory")  # the convex ones meet a network, too: the table says which
             found, tried = compared(given, folder / data / name, case, over, own, measure, agents=given.agents)
         grids[f"{data}, {name}"] = tried
-        made = (functools.partial(case, seed, data, name, given.agents, 1, 1) for seed in range(given.seeds))
+        made = (functools.partial(case, seed, data, name, given.agents, 1) for seed in range(given.seeds))
         lowest = [folder.kept(reference_of)(one) for one in made]
         needs |= {at: spent(runs, lowest, part) for at, runs in found.items()}
         best |= {at: shown(runs) for at, runs in found.items()}

@@ -39,9 +39,9 @@ LEFT_OUT = ("slow, late, lost", "overlap SGP")  # it bears no losses
 LEVELS = {"s to 10% of the gap": 0.1, "s to 1%": 0.01}  # of the gap between the start and the lowest objective
 
 
-def case(seed, data, clock, agents, every):
+def case(seed, data, clock, agents):
     whole, engine = cases.case(data, agents, seed), CLOCKS[clock](agents)
-    return whole.problem, cases.graph(agents, seed), {"test": whole.test, "record_every": every, "engine": engine}
+    return whole.problem, cases.graph(agents, seed), {"test": whole.test, "engine": engine}
 
 
 def least(problem):
@@ -64,7 +64,7 @@ def of_networks(given, folder):
     found = {}
     for clock, without in itertools.product(CLOCKS, (True, False)):
         rounds = given.rounds if without else math.ceil(given.rounds / ROUNDS[clock])
-        made = partial(case, data=given.dataset[0], clock=clock, agents=given.agents, every=max(1, rounds // 300))
+        made = partial(case, data=given.dataset[0], clock=clock, agents=given.agents)
         solvers = {name: one for name, one in SOLVERS.items() if (name in WITHOUT) == without and (clock, name) != LEFT_OUT}
         place = folder / f"{clock}, with{'out' * without} rounds"
         own = compared(given, place, made, solvers, LEVELS, rounds, least)
@@ -77,7 +77,7 @@ def of_quadratics(given, folder):
     found = {}
     for name, grid in slowed.GRIDS.items():
         rounds = max(6, given.rounds // 6) * (2 if name == slowed.WITHOUT else 1)  # one of the slow agent is SLOW of the others
-        made = partial(slowed.case, name=name, agents=given.agents, every=max(1, rounds // 300))
+        made = partial(slowed.case, name=name, agents=given.agents)
         simulated, real = (
             (given, folder / f"quadratics, {name}, {clock}", partial(made, clock=clock)) for clock in slowed.CLOCKS
         )

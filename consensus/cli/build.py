@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -74,6 +75,8 @@ def _foreign(config: Config, key: Key, kind: str, names: Mapping[str, Callable[.
         raise config.error(key, f"{kind!r} must be a class of a package of yours; {package} is none")
     if package not in config.allow:
         raise config.error(key, f"{kind!r} would run code of {package}: if you trust it, give --allow {package}")
+    if os.getcwd() not in sys.path:  # where Python puts the folder of the command itself
+        sys.path.append(os.getcwd())
     try:
         thing = getattr(importlib.import_module(module), name, None)
     except ImportError as error:

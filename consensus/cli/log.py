@@ -8,11 +8,19 @@ from contextlib import contextmanager
 
 @contextmanager
 def logged() -> Iterator[None]:
-    """Inside, write the package's log to standard error, unless that is a terminal, which has bars."""
+    """Inside, write the package's log to standard error, each text once, unless that is a terminal, which has bars."""
     if sys.stderr.isatty():
         yield
         return
     logger, handler = logging.getLogger("consensus"), logging.StreamHandler()
+    seen: set[str] = set()
+
+    def new(record: logging.LogRecord) -> bool:
+        text, before = record.getMessage(), len(seen)
+        seen.add(text)
+        return len(seen) > before
+
+    handler.addFilter(new)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     level = logger.level
     logger.addHandler(handler)

@@ -137,6 +137,9 @@ def _over(config: Config, key: Key) -> Iterator[tuple[str, list[Any]]]:
     values, name = config.at(place), ".".join(map(str, key))
     if not isinstance(values, list) or not values:
         raise config.error(place, f'{name} must be a list of values, such as network.graph = ["ring", "star"]; got {values!r}')
+    above = next((key[:n] for n in range(1, len(key)) if not isinstance(config.at(key[:n]), dict | list | None)), None)
+    if above:
+        raise config.error(place, f"{'.'.join(map(str, above))} is {config.at(above)!r} and no table: vary it as a whole")
     if config.at(key) is not None:
         raise config.error(key, f"{name} is both here and in [study.over]: leave one of them out")
     yield name, values
@@ -158,18 +161,29 @@ def _solver(config: Config, key: Key) -> Solver | Grid:
         solver: Solver = make(config, key, SOLVERS)
         return solver
 
+    given = {name: config.at((*axis, "grid")) for name, axis in axes.items()}
+    shown = {name: list(map(_hashable, values)) if isinstance(values, list) else values for name, values in given.items()}
+
     def tuned(**point: object) -> Solver:
         there = config
         for name, value in point.items():
-            there = changed(there, axes[name], value)
+            known = zip(shown[name], given[name], strict=True)
+            there = changed(there, axes[name], next((table for text, table in known if text == value), value))
         solver: Solver = make(there, key, SOLVERS)
         return solver
 
     tuned.__name__ = str(config.at((*key, "kind")))
-    grid = attempt(config, key, Grid, tuned, **{name: config.at((*axis, "grid")) for name, axis in axes.items()})
+    grid = attempt(config, key, Grid, tuned, **shown)
     for point in grid.points():
         grid.solver(point)
     return grid
+
+
+def _hashable(value: Any) -> Any:  # noqa: ANN401
+    """Return a value of a grid; a table or list as text."""
+    from consensus.studies.grid import plain
+
+    return plain(value) if isinstance(value, dict | list) else value
 
 
 def _grids(config: Config, key: Key) -> Iterator[Key]:

@@ -34,8 +34,8 @@ class Due:
         Number of rounds of the run.
     saves : int or None
         A checkpoint is written after every so many rounds and at the last; None: never.
-    every : int or None
-        The distance of two rows, if it is fixed.
+    every : int, float or None
+        The distance of two rows, if it is given.
     next : int
         The next round of which a row is recorded.
     each : bool
@@ -52,7 +52,7 @@ class Due:
 
     rounds: int
     saves: int | None = None
-    every: int | None = None
+    every: float | None = None
     next: int = 0
     each: bool = False
 
@@ -103,7 +103,7 @@ class Due:
             return self.rounds
         if round < self.next:
             return None
-        return round if self.every is None else round - round % self.every
+        return round if self.every is None or self.every < 1 else round - round % int(self.every)
 
     def __call__(self, round: int) -> bool:
         if (

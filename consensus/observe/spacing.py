@@ -15,7 +15,7 @@ GRADIENT = 3  # the gradient of a sample's loss, in evaluations of it: one pass 
 
 @dataclass(frozen=True)
 class Spacing:
-    """Says which round is recorded next: by a fixed distance, or so that rows take at most a tenth of the work.
+    """Says which round is recorded next: by a given distance, or so that rows take at most a tenth of the work.
 
     Work is counted, never timed, in evaluations of a sample's loss: all processes, and a resumed run, find the same rounds. A
     gradient counts as three. A local solve, and an iteration inside it, count as a gradient of as many samples as gradients
@@ -24,8 +24,8 @@ class Spacing:
 
     Parameters
     ----------
-    every : int or None
-        The fixed distance.
+    every : int, float or None
+        The distance; below one it is a part of the rounds so far.
     cost : int
         Evaluations that a row takes, as :func:`cost_of_row` returns them.
     agents : int
@@ -42,7 +42,7 @@ class Spacing:
     51
     """
 
-    every: int | None
+    every: float | None
     cost: int
     agents: int
 
@@ -64,7 +64,8 @@ class Spacing:
         start, now = history.row(0), history.row(row)
         round = int(now["round"])
         if self.every is not None:
-            return round - round % self.every + self.every
+            every = int(self.every)
+            return round - round % every + every if every else round + max(1, int(self.every * round))
         if round == 0:
             return 1  # tells what a round takes
         names = ("samples", "gradients", "solves", "iterations")
@@ -89,7 +90,7 @@ class Spacing:
             Whether it would.
         """
         last = history.row(-1)["round"]
-        if self.every is not None:
+        if self.every is not None and self.every >= 1:
             return bool(last % self.every == 0)
         return history.rows < 2 or self.after(history, -2) == last
 

@@ -35,7 +35,7 @@ def solve(
     start: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
     record: Record | None = None,
-    record_every: int | None = None,
+    record_every: float | None = None,
     tolerance: float | None = None,
     seconds: float | None = None,
     callbacks: Sequence[Callback] = (),

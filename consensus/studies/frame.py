@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from pathlib import Path
 from typing import Any
 
 import pandas
@@ -37,15 +38,29 @@ class StudyTable(pandas.DataFrame):  # type: ignore[misc]  # pandas has no types
         caption = self.caption
         for sign in "\\&%$#_{}":
             caption = caption.replace(sign, rf"\{sign}" if sign != "\\" else r"\textbackslash ")
-        return super().to_latex(buf, **({"escape": True, "caption": caption or None} | options))
+        text = super().to_latex(**({"escape": True, "caption": caption or None} | options))
+        if options.get("escape", True):  # pandas leaves signs that other encodings of fonts show as others
+            lines = (
+                line if line.startswith(r"\begin") else line.replace("<", "$<$").replace(">", "$>$")
+                for line in text.split("\n")
+            )
+            text = "\n".join(lines)
+        return _written(text, buf)
 
     def to_markdown(self, buf: Any = None, **options: Any) -> Any:  # noqa: ANN401
         _extras.module("tabulate", "to_markdown() of a study's table", "studies")
         flat = self.reset_index()
         flat.columns = [", ".join(filter(None, map(str, one))) if isinstance(one, tuple) else str(one) for one in flat.columns]
         text = pandas.DataFrame(flat).to_markdown(**({"index": False, "disable_numparse": True} | options))
-        text = f"{self.caption}\n\n{text}" if self.caption else text
-        if buf is None:
-            return text
+        return _written(f"{self.caption}\n\n{text}" if self.caption else text, buf)
+
+
+def _written(text: str, buf: Any) -> str | None:  # noqa: ANN401  # None, a path or a file
+    """Return the text, or write it to where pandas would."""
+    if buf is None:
+        return text
+    if hasattr(buf, "write"):
         buf.write(text)
-        return None
+    else:
+        Path(buf).write_text(text)
+    return None

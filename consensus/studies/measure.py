@@ -124,7 +124,7 @@ class Measure:
         first = float(columns[0][0])
         if lowest - first > 1e-9 * max(1.0, abs(first)):
             raise ValueError(f"reference returns {lowest:g}, above the {self.column} at the start, {first:g}: there is no gap")
-        return lowest + self.level * (first - lowest)
+        return lowest + self.level * (first - lowest) if lowest < first else math.nan  # nobody got below the start
 
     def value(self, outcome: Outcome, level: float, rounds: int, limits: Mapping[str, float] = _NONE) -> Value:
         """Return the measure of a run that had so many ``rounds``, and the ``limits`` that its case gave it."""

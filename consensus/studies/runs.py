@@ -38,7 +38,7 @@ from topologies.schedules import ScheduleLike
 
 _OWN = ("problem", "network", "solver", "rounds", "checkpoint", "resume", "progress", "gather")  # of the study
 _OPTIONS = tuple(name for name in inspect.signature(consensus.solve).parameters if name not in _OWN)
-_ROWS = 200  # of a history, about, unless a case says record_every
+_APART = 0.01  # rows of a history, as a part of the rounds so far, unless a case says record_every: counts are as precise
 _LIMITS = ("exchanges", "seconds")  # options that end a run
 _NOT_COMPARED = ("start", "callbacks", "metrics", "stop", "record", "engine")  # the start is compared by itself
 _IDLE, _LOOK = 60, 0.5  # seconds after which a worker without a run ends; between two looks for the process that started it
@@ -166,8 +166,8 @@ def remember(folder: Path, over: Mapping[str, Any], seed: int, made: Made) -> No
 
 
 def options_of(made: Made, seed: int, rounds: int) -> dict[str, Any]:
-    """Return the options of a run: those of the case, the start drawn by the seed, and some hundred rows of history."""
-    given = {"seed": seed, "record_every": max(1, rounds // _ROWS)} | made.options
+    """Return the options of a run: those of the case, the start drawn by the seed, and rows that are close at first."""
+    given = {"seed": seed, "record_every": _APART} | made.options
     if "record" in made.options:
         given.pop("record_every")
     given.pop("every", None)

@@ -94,15 +94,13 @@ def methods(problem):
 def compared(given, folder, case, over, solvers, measure, **fixed):
     """The outcomes of ``{times: {name: solver or grid}}`` by the case's values and the solver, and the tables of the grids.
 
-    The case is ``case(seed, **values, exchanges, every, **fixed)``, with ``times`` the exchanges that the user gives, and a row
-    of the history ``every`` so many rounds. Grids are tuned on TUNING seeds, and but a point each if quick. Levels are relative
-    to what is reached with all data in one place.
+    The case is ``case(seed, **values, exchanges, **fixed)``, with ``times`` the exchanges that the user gives. Grids are tuned
+    on TUNING seeds, and but a point each if quick. Levels are relative to what is reached with all data in one place.
     """
     found, grids = {}, []
     for times, own in solvers.items():
         exchanges = times * given.rounds
-        every = max(1, exchanges // 300) if times == MORE else 1
-        made = functools.partial(case, exchanges=exchanges, every=every, **fixed)
+        made = functools.partial(case, exchanges=exchanges, **fixed)
         if given.quick:
             own = {name: one.solver(one.points()[0]) if isinstance(one, Grid) else one for name, one in own.items()}
         usual = {

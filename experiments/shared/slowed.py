@@ -48,7 +48,7 @@ class Slowed:
         return self.curvatures[rows] * (w - self.centres[rows])
 
 
-def case(seed, clock, name, agents, every):
+def case(seed, clock, name, agents):
     """The quadratics, on a clock, for a solver with or without rounds."""
     costs = Slowed(agents, seed, waits=clock == REAL)
     start = np.zeros_like(costs.optimum)
@@ -56,7 +56,7 @@ def case(seed, clock, name, agents, every):
     engine = Simulated([WORK] * (agents - 1) + [SLOW * WORK])
     if clock == REAL:
         engine = (Processes if name == WITH else AsyncProcesses)(agents)
-    return problem, graph(agents, seed), {"start": start, "record_every": every, "engine": engine}
+    return problem, graph(agents, seed), {"start": start, "engine": engine}
 
 
 def least(problem):

@@ -133,7 +133,7 @@ def test_the_agents_own_curvature_is_tuned_as_much_as_the_network_s():
 
 
 def test_what_is_needed_is_what_a_study_measures(tmp_path):
-    made = functools.partial(convergence.case, agents=4, exchanges=40, every=1)
+    made = functools.partial(convergence.case, agents=4, exchanges=40)
     solvers = {"DGD": DGD(0.1), "slow": DGD(0.001), "AdaptiveNEXT": AdaptiveNEXT()}
     usual = {"seeds": 2, "rounds": 40, "reference": centralised.reference, "folder": tmp_path}
     study = Study(made, over={"data": ["diabetes"]}, solvers=solvers, measure="exchanges to objective 10%", **usual).run()

@@ -276,18 +276,18 @@ def test_a_tiny_language_model_has_a_row_for_every_method(tmp_path, monkeypatch,
 
 
 def test_the_least_of_the_quadratics_is_that_of_scipy():
-    problem, _, options = slowed.case(0, slowed.SIMULATED, slowed.WITH, agents=4, every=1)
+    problem, _, options = slowed.case(0, slowed.SIMULATED, slowed.WITH, agents=4)
     found = minimize(problem.objective, options["start"], jac=problem.total_gradient, tol=1e-12)
     assert found.fun == pytest.approx(slowed.least(problem), abs=1e-12)
 
 
 def test_seconds_are_counted_until_the_objective_stays_below_its_level(tmp_path):
-    made = partial(slowed.case, clock=slowed.SIMULATED, name=slowed.WITH, agents=4, every=1)
+    made = partial(slowed.case, clock=slowed.SIMULATED, name=slowed.WITH, agents=4)
     given, solver = argparse.Namespace(seeds=1, workers=1), slowed.GRIDS[slowed.WITH].solver((0.05,))
     levels = {"half": 0.5, "nothing": 1e-9}
     found = stragglers.compared(given, tmp_path / "study", made, {"NEXT": solver}, levels, 40, slowed.least)
     problem, network, options = made(0)
-    history = consensus.solve(problem, network, solver, rounds=40, **options).history
+    history = consensus.solve(problem, network, solver, rounds=40, record_every=1, **options).history
     below = history["objective"] <= history["objective"][0] / 2
     first = np.flatnonzero(below)[0]
     assert 0 < first < 40

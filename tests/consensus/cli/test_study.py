@@ -2,15 +2,18 @@
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 
 import consensus
 import topologies
 from consensus.cli import Config, ConfigError, main, study
+from consensus.cli.log import logged
 from consensus.solvers import EXTRA, NEXT
 from consensus.surrogates import PartialLinearization
 
@@ -90,6 +93,7 @@ def test_a_file_does_what_the_same_lines_of_python_do_and_nothing_twice(read, mo
     ('["ring", {kind = "erdos_renyi", probability = 0.6}]', '"ring"', 7, "network.graph must be a list of values"),
     ('"ring", {', '"ring", "ring", {', 6, "must have values that differ"),
     ("network.graph", "network.grap", 7, "did you mean graph?"),
+    ("network.graph = [", "data.agents.x = [", 7, "data.agents is 5 and no table: vary it as a whole"),
     ("network.graph", "run.every", 7, "'run' is no setting of [study.over]; there are data, model, network"),
     ("[model]", '[network]\ngraph = "ring"\n[model]', 13, "network.graph is both here and in [study.over]"),
     ("metrics_on = 3", "seed = 3", 15, "seed is no setting of [run] in a study: give seeds in [study]"),
@@ -132,3 +136,41 @@ def test_the_command_takes_classes_of_others_and_the_documented_file(read, tmp_p
     main(["study", "study.toml"])
     assert "median [quartiles] of 2 seeds" in capsys.readouterr().out
     assert "erdos_renyi, probability = 0.4" in Path("results/unlike/report.html").read_text()
+
+
+def test_a_grid_may_be_of_tables_and_of_lists(read):
+    steps = 'step_size = {grid = [{kind = "Diminishing", initial = 0.5, decay = 0.01}, 0.3]}'
+    found = study(read(TEXT.replace("step_size = 0.5", steps)))
+    assert found.grids()["tried"].str.contains("step_size: Diminishing, initial = 0.5, decay = 0.01, 0.3; ").all()
+    assert any("Diminishing" in best for best in found.runs()["setting"])
+
+
+FOREIGN = """
+from dataclasses import dataclass
+from consensus.solvers import EXTRA
+
+@dataclass(frozen=True)
+class Mine(EXTRA):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_the_command_finds_classes_in_its_folder(read):
+    read(TEXT.replace('kind = "EXTRA"', 'kind = "own_package.own:Mine"'))
+    Path("own_package").mkdir()
+    Path("own_package/__init__.py").touch()
+    Path("own_package/own.py").write_text(FOREIGN)
+    command = ["consensus-opt", "study", "study.toml", "--allow", "own_package", "--workers", "2"]
+    command[:1] = [sys.executable, "-c", "import sys; sys.path.remove(''); from consensus.cli import main; sys.exit(main())"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Mine" in done.stdout
+
+
+def test_the_log_says_what_every_case_says_once(read, capsys):
+    nx.write_edgelist(nx.relabel_nodes(topologies.ring(5), {0: 4, 4: 0}), "mine.edgelist")
+    graph = '{kind = "read_graph", path = "mine.edgelist"}'
+    with logged():
+        study(read(TEXT.replace('["ring", {kind = "erdos_renyi", probability = 0.6}]', f"[{graph}]")))
+    assert capsys.readouterr().err.count("the nodes of the graph are ordered as numbers") == 1

@@ -163,6 +163,29 @@ def test_recording_takes_at_most_a_tenth_of_the_work(name):
     assert (rows - 1) * (row + 0.1 * work / options["rounds"]) >= 0.1 * work
 
 
+def test_rows_may_be_a_part_of_the_rounds_apart(tmp_path):
+    wanted = [*range(11), 12, 14, 16, 19, 22, 26, 31, 37, 40]  # by a fifth, rounded down
+
+    def rows(rounds, **options):
+        return consensus.solve(counted(), RING, DGD(0.05), rounds=rounds, record_every=0.2, **options)
+
+    whole, path = rows(40), tmp_path / "run.ckpt"
+    assert whole.history["round"].tolist() == wanted
+    consensus.solve(counted(), RING, DGD(0.05), rounds=17, record_every=0.2, checkpoint=path)
+    resumed = rows(40, resume=path)
+    assert resumed.history["round"].tolist() == wanted
+    np.testing.assert_array_equal(resumed.w, whole.w)
+    assert rows(40, engine=Threads(2)).history["round"].tolist() == wanted
+    assert rows(40, exchanges=33).history["round"].tolist() == [*wanted[:-2], 33]  # what ends a run acts in each round
+    assert rows(40, record=None, tolerance=1e-9).history.rows == 41
+    late = Due(rounds=100, every=0.2, next=30)
+    assert [late.passed(round) for round in (29, 30, 73, 100)] == [None, 30, 73, 100]
+    assert consensus.Record(every=0.2).every == 0.2
+    for wrong in (0.0, -0.5, 1.5, np.nan, True, "0.1"):
+        with pytest.raises((TypeError, ValueError), match="every must be a whole number >= 1"):
+            consensus.solve(counted(), RING, DGD(0.05), rounds=4, record_every=wrong)
+
+
 def test_local_solves_count_as_work():
     def rows(solver):
         return consensus.solve(problem(model=consensus.MLP([4, 3, 1])), RING, solver, rounds=44).history["round"]

@@ -132,7 +132,47 @@ def drawing(seed):
     return problem(seed), topologies.ring(6), {"seed": np.random.default_rng(seed)}
 
 
-# Budgets
+# Counts and budgets
+
+
+def test_counts_do_not_depend_on_how_many_rounds_there_could_be(tmp_path):
+    solvers = {"EXTRA": EXTRA(), "GT": Grid(GradientTracking, step_size=[0.02, 0.04])}
+    usual = {"reference": least}
+    short = done(tmp_path / "short", solvers, rounds=100, **usual)
+    long = done(tmp_path / "long", solvers, rounds=4000, **usual)
+    assert short.values().equals(long.values())
+    assert not short.values()["missed"].any()
+    assert short.grids()["best"].tolist() == long.grids()["best"].tolist()
+
+
+def least(problem):
+    result = consensus.solve(problem, topologies.complete(6), EXTRA(), rounds=500)
+    return problem.objective(result.w.mean(axis=0))
+
+
+def test_limits_of_a_case_act_in_every_round(tmp_path):
+    made = done(tmp_path, {"EXTRA": EXTRA()}, case=functools.partial(case, exchanges=437), rounds=2000, seeds=1, measure=_last)
+    assert made.runs()["rounds"].tolist() == [437]
+
+
+def _last(result):
+    return result.history["objective"][-1]
+
+
+def test_who_does_not_get_below_the_start_gets_nowhere(tmp_path):
+    made = done(tmp_path, {"EXTRA": EXTRA()}, case=functools.partial(case, tolerance=1e6))
+    assert made.table().iloc[0, 0] == "never [never, never] (0 of 3)"
+
+
+def test_latex_has_signs_that_every_font_shows(tmp_path):
+    made = done(tmp_path, {"a<b": DGD(1e-9)}, measure="exchanges to objective 1e-9")
+    text = made.table().to_latex()
+    assert "$>$60 [$>$60, $>$60] (0 of 3)" in text
+    assert "a$<$b" in text
+    assert ">60" in made.table().to_latex(escape=False)
+    made.table().to_latex(tmp_path / "table.tex", column_format=">{}ll")
+    assert (tmp_path / "table.tex").read_text() == made.table().to_latex(column_format=">{}ll")
+    assert r"\begin{tabular}{>{}ll}" in (tmp_path / "table.tex").read_text()
 
 
 def test_who_ends_early_without_getting_there_is_not_ahead(tmp_path):
