@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _study(options: argparse.Namespace) -> None:
     try:
-        with logged():
+        with logged(once=True):
             done = study(Config.read(options.config, options.allow), options.workers, live=options.live, folder=options.folder)
             tables = [done.table(), done.grids()]
             report = done.report()

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def logged() -> Iterator[None]:
-    """Inside, write the package's log to standard error, each text once, unless that is a terminal, which has bars."""
+def logged(*, once: bool = False) -> Iterator[None]:
+    """Inside, write the package's log to standard error, each text ``once``, unless that is a terminal, which has bars."""
     if sys.stderr.isatty():
         yield
         return
@@ -20,7 +20,8 @@ def logged() -> Iterator[None]:
         seen.add(text)
         return len(seen) > before
 
-    handler.addFilter(new)
+    if once:
+        handler.addFilter(new)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     level = logger.level
     logger.addHandler(handler)

@@ -162,7 +162,7 @@ def _solver(config: Config, key: Key) -> Solver | Grid:
         return solver
 
     given = {name: config.at((*axis, "grid")) for name, axis in axes.items()}
-    shown = {name: list(map(_hashable, values)) if isinstance(values, list) else values for name, values in given.items()}
+    shown = {name: _hashable(values) for name, values in given.items()}
 
     def tuned(**point: object) -> Solver:
         there = config
@@ -179,11 +179,17 @@ def _solver(config: Config, key: Key) -> Solver | Grid:
     return grid
 
 
-def _hashable(value: Any) -> Any:  # noqa: ANN401
-    """Return a value of a grid; a table or list as text."""
+def _hashable(values: Any) -> Any:  # noqa: ANN401
+    """Return the values of a grid, tables and lists as texts that differ as they do."""
     from consensus.studies.grid import plain
 
-    return plain(value) if isinstance(value, dict | list) else value
+    if not isinstance(values, list):
+        return values
+    for text in (plain, repr):
+        found = [text(value) if isinstance(value, dict | list) else value for value in values]
+        if len(set(found)) == len(found):
+            break
+    return found
 
 
 def _grids(config: Config, key: Key) -> Iterator[Key]:

@@ -137,6 +137,8 @@ class Wakes:
         self.numbers: dict[int, tuple[float, ...]] = {}  # this peer's own columns, by recorded round
         self._saver = observer.saver
         every = observer.spacing.every
+        if every is not None and every < 1:
+            raise ValueError(f"record_every must be a whole number of rounds with {solver}, which has none; got {every:g}")
         self._every = max(1, -(-rounds // _ROWS)) if every is None else every
         arcs = arcs_of(*solver.matrices(schedule), dtype=problem.dtype)
         self.post = PeerPost(self.here, self.ranks.allgather(engine.offered))

@@ -68,7 +68,7 @@ def solve(
     record : Record, optional
         As in :func:`consensus.solve`; a server has one iterate, so that there are no ``agents`` and no ``honest`` ones.
     record_every, tolerance, seconds, callbacks, metrics, progress : optional
-        As in :func:`consensus.solve`.
+        As in :func:`consensus.solve`, but what stops a run, and callbacks, act at recorded rounds alone.
     checkpoint, every, resume, test, stop, keep : optional
         As in :func:`consensus.solve`. A checkpoint is also written when a worker that the system needs dies.
 

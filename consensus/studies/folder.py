@@ -10,7 +10,7 @@ from typing import Any
 
 from consensus._arrays.files import Held, Hold, whole
 
-_FORMAT = "study 1"
+_FORMAT = "study 2"
 
 
 @contextlib.contextmanager

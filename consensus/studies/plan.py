@@ -17,7 +17,7 @@ from consensus.solvers import Solver
 from consensus.studies.folder import check, write
 from consensus.studies.grid import Grid, Point
 from consensus.studies.measure import Measure, Outcome, Value
-from consensus.studies.runs import Job, called, read, record
+from consensus.studies.runs import Job, called, read, recorded
 
 _MOST = 40  # times that grids grow
 
@@ -185,10 +185,11 @@ class Plan:
 
     def measured(self) -> list[dict[str, list[Value]]]:
         """Return for each case the measure of every solver, one for each seed."""
-        found, short = [], dict.fromkeys(self.solvers, 0)
+        found, short, allowed = [], dict.fromkeys(self.solvers, 0), set()
         for cell, outcomes in enumerate(self.reported()):
             levels = [self.level(cell, seed, [runs[k] for runs in outcomes.values()]) for k, seed in enumerate(self.seeds)]
             limits = [self.limits(cell, seed) for seed in self.seeds]
+            allowed |= {name for each in limits for name in each}
             found.append(
                 {
                     label: [self.value(*each) for each in zip(runs, levels, limits, strict=True)]
@@ -204,17 +205,14 @@ class Plan:
             for label, runs in outcomes.items():
                 short[label] += sum(self.measure.short(run, self.rounds, most) for run, most in zip(runs, limits, strict=True))
         if few := [f"{count} of {label}" for label, count in short.items() if count]:
-            warnings.warn(
-                f"{self.measure.text!r} is the last value of runs that spend less in all their rounds ({', '.join(few)}): "
-                "take more rounds",
-                stacklevel=3,
-            )
+            more = f"let the case allow more {' and '.join(sorted(allowed))}" if allowed else "take more rounds"
+            text = f"{self.measure.text!r} is the last value of runs that spend less in all their rounds"
+            warnings.warn(f"{text} ({', '.join(few)}): {more}", stacklevel=3)
         return found
 
     def limits(self, cell: int, seed: int) -> dict[str, float]:
         """Return the limits that a case gives its runs."""
-        path = record(self.folder, self.cells[cell], seed)
-        return dict(json.loads(path.read_text())["limits"]) if path.exists() else {}
+        return dict(recorded(self.folder, self.cells[cell], seed)["limits"])
 
     def value(self, outcome: Outcome, level: float, limits: Mapping[str, float]) -> Value:
         """Return the measure of an outcome."""

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -40,7 +41,15 @@ _OWN = ("problem", "network", "solver", "rounds", "checkpoint", "resume", "progr
 _OPTIONS = tuple(name for name in inspect.signature(consensus.solve).parameters if name not in _OWN)
 _APART = 0.01  # rows of a history, as a part of the rounds so far, unless a case says record_every: counts are as precise
 _LIMITS = ("exchanges", "seconds")  # options that end a run
-_NOT_COMPARED = ("start", "callbacks", "metrics", "stop", "record", "engine")  # the start is compared by itself
+_NOT_COMPARED = (
+    "start",
+    "callbacks",
+    "metrics",
+    "stop",
+    "record",
+    "record.metrics",
+    "engine",
+)  # the start is compared by itself
 _IDLE, _LOOK = 60, 0.5  # seconds after which a worker without a run ends; between two looks for the process that started it
 _THREADS = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")] + [
     "VECLIB_MAXIMUM_THREADS"
@@ -94,7 +103,8 @@ def called(case: Callable[..., Any], over: Mapping[str, Any], seed: int) -> Made
     shown = ", ".join([f"seed={seed}", *(f"{name}={_checks.shown(value)}" for name, value in over.items())])
     who = f"{named(case)}({shown})"
     try:
-        found = case(seed, **over)
+        with threadpool_limits(1):  # as in workers: other threads add up in another order
+            found = case(seed, **over)
     except Exception as error:
         raise CaseError(f"{who} raised {type(error).__name__}: {error}") from error
     wanted = "a problem, a network and, if needed, a dictionary of options of consensus.solve"
@@ -124,14 +134,20 @@ def called(case: Callable[..., Any], over: Mapping[str, Any], seed: int) -> Made
 
 def _prints(made: Made, seed: int) -> dict[str, str]:
     """Return digests of what a case made of a seed, but for the functions among its options."""
-    start = _arguments.start(made.problem, made.options.get("start"), made.options.get("seed", seed))
-    options = {name: value for name, value in made.options.items() if name not in _NOT_COMPARED}
-    return {
-        "data": digest(*made.problem.digests()),
-        "start": digest(start),
-        "mixing matrices": of_matrices(made.network),
-        "options": digest(options),
-    }
+    options = dict(made.options)
+    if isinstance(options.get("record"), consensus.Record):
+        options |= {f"record.{one.name}": getattr(options["record"], one.name) for one in fields(consensus.Record)}
+    try:
+        start = _arguments.start(made.problem, options.get("start"), options.get("seed", seed))
+    except (TypeError, ValueError) as error:
+        raise CaseError(f"the case returns a start that does not fit its problem: {error}") from error
+    with threadpool_limits(1):
+        return {
+            "data": digest(*made.problem.digests()),
+            "start": digest(start),
+            "mixing matrices": of_matrices(made.network),
+            "options": digest({name: value for name, value in options.items() if name not in _NOT_COMPARED}),
+        }
 
 
 def check_repeats(case: Callable[..., Any], over: Mapping[str, Any], seed: int, first: Made) -> None:
@@ -149,14 +165,23 @@ def record(folder: Path, over: Mapping[str, Any], seed: int) -> Path:
     return folder / "cases" / f"{digest(dict(over), seed)}.json"
 
 
+def recorded(folder: Path, over: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return what that file says."""
+    path = record(folder, over, seed)
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read, which says what runs are on ({error}): give another folder") from None
+
+
 def remember(folder: Path, over: Mapping[str, Any], seed: int, made: Made) -> None:
     """Write down what the case made of a seed; raise ``ValueError`` if it made something else for runs that are done."""
     path, found = record(folder, over, seed), _prints(made, seed)
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        limits = {name: made.options[name] for name in _LIMITS if made.options.get(name) is not None}
+        limits = {name: float(made.options[name]) for name in _LIMITS if made.options.get(name) is not None}
         write(path, {"made": found, "limits": limits})
-    known = json.loads(path.read_text())["made"]
+    known = recorded(folder, over, seed)["made"]
     if odd := [name for name, value in found.items() if value != known.get(name)]:
         shown = ", ".join([f"seed={seed}", *(f"{name}={_checks.shown(value)}" for name, value in over.items())])
         raise ValueError(
@@ -167,10 +192,12 @@ def remember(folder: Path, over: Mapping[str, Any], seed: int, made: Made) -> No
 
 def options_of(made: Made, seed: int, rounds: int) -> dict[str, Any]:
     """Return the options of a run: those of the case, the start drawn by the seed, and rows that are close at first."""
-    given = {"seed": seed, "record_every": _APART} | made.options
-    if "record" in made.options:
-        given.pop("record_every")
+    given = {"seed": seed} | made.options
     given.pop("every", None)
+    if isinstance(record := given.get("record"), consensus.Record):
+        given["record"] = replace(record, every=_APART) if record.every is None else record
+    elif given.get("record_every") is None:
+        given["record_every"] = _APART
     return given | {"rounds": rounds}
 
 
@@ -240,6 +267,7 @@ def runner(
     The processes belong to this runner and end with it. Those that joblib keeps for its next caller would not do: a process
     that is forked later inherits the record of them, but not the thread that serves them, and waits forever.
     """
+    _kept.cache_clear()  # files may have changed since
     work = functools.partial(do, case, identity, rounds, folder)
     if workers > 1 and multiprocessing.current_process().daemon:
         warnings.warn("workers = 1 here: this process is a daemon, which may not start others", stacklevel=6)

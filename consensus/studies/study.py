@@ -238,6 +238,8 @@ class Study:
 
     def _check(self) -> None:
         """Call every case once, and try every solver in it, in no rounds, before any work."""
+        if not (self.folder / "cases").exists() and any((self.folder / "runs").glob("*.npz")):
+            raise ValueError(f"{self.folder} has runs, but nothing in cases/ that says what they are on: give another folder")
         for place, over in enumerate(self.cells):
             known = (seed for seed in (*self.seeds, *self.tuning_seeds) if record(self.folder, over, seed).exists())
             seed = next(known, self.seeds[0])
@@ -527,7 +529,10 @@ class Study:
         from consensus.studies.report import page
 
         path = self.folder / "report.html"
-        text = page(self)
+        with warnings.catch_warnings(record=True) as caught:
+            text = page(self)
+        for said in dict.fromkeys((str(one.message), one.category) for one in caught):
+            warnings.warn(*said, stacklevel=2)
         with whole(path) as file:
             file.write(text.encode())
         return path

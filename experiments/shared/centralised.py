@@ -40,11 +40,10 @@ def gradient_descent(made, rounds, seed):
     """
 
     def method(problem, w, record):
-        step, every = 10.0, max(1, rounds // 300)
+        step = 10.0
         for iteration in range(1, rounds + 1):
             w, step = _descended(problem, w, 1.5 * step)  # it may grow again
-            if iteration % every == 0 or iteration == rounds:
-                record(w, iteration)
+            record(w, iteration)
         return w
 
     return _recorded(made, seed, method)

@@ -145,6 +145,12 @@ def test_a_grid_may_be_of_tables_and_of_lists(read):
     assert any("Diminishing" in best for best in found.runs()["setting"])
 
 
+def test_tables_of_a_grid_may_differ_by_little(read):
+    steps = 'step_size = {grid = [{kind = "Constant", value = 0.3}, {kind = "Constant", value = 0.30000001}]}'
+    found = study(read(TEXT.replace("step_size = 0.5", steps)))
+    assert found.grids()["tried"].str.contains("0.30000001").all()
+
+
 FOREIGN = """
 from dataclasses import dataclass
 from consensus.solvers import EXTRA
@@ -171,6 +177,6 @@ def test_the_command_finds_classes_in_its_folder(read):
 def test_the_log_says_what_every_case_says_once(read, capsys):
     nx.write_edgelist(nx.relabel_nodes(topologies.ring(5), {0: 4, 4: 0}), "mine.edgelist")
     graph = '{kind = "read_graph", path = "mine.edgelist"}'
-    with logged():
+    with logged(once=True):
         study(read(TEXT.replace('["ring", {kind = "erdos_renyi", probability = 0.6}]', f"[{graph}]")))
     assert capsys.readouterr().err.count("the nodes of the graph are ordered as numbers") == 1

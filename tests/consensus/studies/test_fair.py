@@ -2,6 +2,10 @@
 
 import functools
 import math
+import os
+import shutil
+import subprocess
+import sys
 
 import networkx as nx
 import numpy as np
@@ -79,11 +83,15 @@ def test_a_file_that_changes_is_noticed_whichever_seed_is_first(what, tmp_path):
             done(tmp_path / "study", {"EXTRA": EXTRA(), "DGD": DGD(0.01)}, case=from_here, seeds=seeds)
 
 
-def unseeded_test(seed):
+def unseeded_test(seed, recorded=False):
     drawn = np.random.default_rng().standard_normal((4, 3))
     shards = consensus.partition(np.arange(18.0).reshape(6, 3), np.arange(6.0), 6)
     made = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), shards, consensus.L2(0.1))
-    return made, topologies.ring(6), {"test": (drawn, np.zeros(4))}
+    return (
+        made,
+        topologies.ring(6),
+        {"record": consensus.Record(test=(drawn, np.zeros(4)))} if recorded else {"test": (drawn, np.zeros(4))},
+    )
 
 
 def unseeded_later(seed):
@@ -91,8 +99,9 @@ def unseeded_later(seed):
 
 
 def test_what_is_drawn_without_the_seed_is_refused_in_options_and_with_later_seeds(tmp_path):
-    with pytest.raises(CaseError, match="its options differ when it is called twice"):
-        done(tmp_path / "options", {"EXTRA": EXTRA()}, case=unseeded_test)
+    for recorded in (False, True):
+        with pytest.raises(CaseError, match="its options differ when it is called twice"):
+            done(tmp_path / f"options {recorded}", {"EXTRA": EXTRA()}, case=functools.partial(unseeded_test, recorded=recorded))
     done(tmp_path / "later", {"EXTRA": EXTRA()}, case=unseeded_later)
     with pytest.raises(
         ValueError, match=r"the case \(seed=1\) does not return what it did .* numpy.random.default_rng\(seed\)"
@@ -100,6 +109,67 @@ def test_what_is_drawn_without_the_seed_is_refused_in_options_and_with_later_see
         done(tmp_path / "later", {"EXTRA": EXTRA(), "NIDS": NIDS()}, case=unseeded_later, seeds=[1, 2])
     with pytest.raises(CaseError, match="returns a generator as seed, from which solvers would draw one after another"):
         done(tmp_path / "generator", {"EXTRA": EXTRA()}, case=drawing)
+
+
+def test_what_a_folder_knows_of_its_runs_is_needed(tmp_path):
+    solvers, capped = {"EXTRA": EXTRA()}, functools.partial(case, exchanges=np.int64(20))
+    made = done(tmp_path, solvers, case=capped, seeds=1)
+    (kept,) = (tmp_path / "cases").iterdir()
+    kept.write_text("")
+    for use in (made.table, made.run):
+        with pytest.raises(ValueError, match=rf"{kept} cannot be read, which says what runs are on"):
+            use()
+    shutil.rmtree(tmp_path / "cases")
+    with pytest.raises(ValueError, match=r"has runs, but nothing in cases/ that says what they are on: give another folder"):
+        made.run(progress=False)
+
+
+def test_a_folder_made_anew_has_todays_files(tmp_path):
+    nx.write_edgelist(topologies.ring(6), tmp_path / "graph.txt")
+    found = []
+    for scale in (1.0, 2.0):
+        np.save(tmp_path / "scale.npy", scale)
+        shutil.rmtree(tmp_path / "study", ignore_errors=True)
+        made = functools.partial(from_files, folder=tmp_path)
+        found.append(done(tmp_path / "study", {"EXTRA": EXTRA()}, case=made, seeds=1, measure=_first).values()["value"].item())
+    alone = [consensus.solve(problem(0, scale), topologies.ring(6), EXTRA(), rounds=0, seed=0) for scale in (1.0, 2.0)]
+    assert found == list(map(_first, alone))
+
+
+def _first(result):
+    return result.history["objective"][0]
+
+
+THREADS = """
+import os, sys
+import numpy as np
+import consensus, topologies
+from consensus.solvers import EXTRA
+from consensus.studies import Study
+
+def case(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((4000, 10))
+    y = X @ rng.standard_normal(10)
+    X = X / np.linalg.norm(X) * 60
+    shards = consensus.partition(X, y, agents=4, seed=seed)
+    return consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01)), topologies.ring(4)
+
+for workers in (1, 2):
+    usual = {"measure": "exchanges to objective 1%", "rounds": 20, "folder": sys.argv[1]}
+    Study(case, seeds=workers, solvers={"EXTRA": EXTRA()}, **usual).run(workers)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", ["2", None])
+def test_a_case_is_the_same_on_any_number_of_threads(threads, tmp_path):
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    environment |= {} if threads is None else {"OMP_NUM_THREADS": threads}
+    (tmp_path / "script.py").write_text(THREADS)
+    command = [sys.executable, tmp_path / "script.py", tmp_path / "study"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 KEPT = {}
@@ -148,6 +218,21 @@ def test_counts_do_not_depend_on_how_many_rounds_there_could_be(tmp_path):
 def least(problem):
     result = consensus.solve(problem, topologies.complete(6), EXTRA(), rounds=500)
     return problem.objective(result.w.mean(axis=0))
+
+
+def test_a_record_without_a_distance_has_as_many_rows(tmp_path):
+    own = functools.partial(case, record=consensus.Record(agents=True))
+    for name, made in (("own", own), ("plain", case), ("none", functools.partial(case, record_every=None))):
+        rows = done(tmp_path / name, {"EXTRA": EXTRA()}, case=made, rounds=300, seeds=1, measure=_rows).values()["value"]
+        assert rows.tolist() == [1 + 200 + 50]
+    coarse = functools.partial(case, record=consensus.Record(every=100))
+    assert done(tmp_path / "100", {"EXTRA": EXTRA()}, case=coarse, rounds=300, seeds=1, measure=_rows).values()[
+        "value"
+    ].tolist() == [4]
+
+
+def _rows(result):
+    return result.history.rows
 
 
 def test_limits_of_a_case_act_in_every_round(tmp_path):
@@ -207,6 +292,12 @@ def test_a_budget_that_no_run_has_is_said(tmp_path):
     made = done(tmp_path, {"EXTRA": EXTRA(), "GT": GradientTracking(0.01)}, measure="stationarity after 100 exchanges")
     with pytest.warns(UserWarning, match=r"runs that spend less in all their rounds \(3 of EXTRA\): take more rounds"):
         made.table()
+    with pytest.warns(UserWarning, match="spend less") as caught:
+        made.report()
+    assert [(one.filename, "take more rounds" in str(one.message)) for one in caught] == [(__file__, True)]
+    capped = functools.partial(case, exchanges=20)
+    with pytest.warns(UserWarning, match="let the case allow more exchanges"):
+        done(tmp_path / "capped", {"EXTRA": EXTRA()}, case=capped, measure="stationarity after 100 exchanges").table()
     dear = _run({"effort": [10.0, 20.0], "objective": [5.0, 4.0]})
     assert Measure.of("objective after 0 effort").value(dear, 0, 1) == Value(5.0)
 
