@@ -271,6 +271,14 @@ def test_masses_do_not_all_leave_for_who_is_away(tmp_path, monkeypatch):
     assert seen == ["oslo", 4, 4, 1 / 2**4]
 
 
+def test_rows_that_are_a_part_of_the_rounds_apart_are_refused(tmp_path):
+    def run(peers):
+        return consensus.solve(quadratics(2), peers.network, SOLVER, rounds=30, record_every=0.1, engine=peers)
+
+    for refused in together(written(tmp_path, TWO, EDGE), run, TWO).values():
+        assert "record_every must be a whole number of rounds with" in str(refused)
+
+
 @pytest.mark.slow
 def test_who_has_done_waits_for_who_has_not_and_names_it(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(wakes, "SAYS", (0.2,))
