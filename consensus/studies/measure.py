@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +17,13 @@ from consensus import _checks
 from consensus.history import History
 from consensus.studies.grid import named
 
-_NONE: Mapping[str, float] = {}
 _FORMS = '"exchanges to objective 1%", "objective after 1000 exchanges", or a function of a result'
 _TO = re.compile(r"(?P<cost>\w+) to (?P<column>\w+) (?P<level>[^\s%]+)(?P<percent>%?)")
 _AFTER = re.compile(r"(?P<column>\w+) after (?P<level>\S+) (?P<cost>\w+)")
 
 
 class Outcome(NamedTuple):
-    """The part of a run that a study keeps in memory; the file has all of it."""
+    """The part of a run that a study keeps in memory (the file has all of it), its seed, and what its case limits it to."""
 
     history: History
     rounds: int
@@ -31,6 +31,7 @@ class Outcome(NamedTuple):
     failed: bool
     path: Path
     seed: int = 0
+    limits: Mapping[str, float] = MappingProxyType({})
 
 
 class Value(NamedTuple):
@@ -126,8 +127,8 @@ class Measure:
             raise ValueError(f"reference returns {lowest:g}, above the {self.column} at the start, {first:g}: there is no gap")
         return lowest + self.level * (first - lowest) if lowest < first else math.nan  # nobody got below the start
 
-    def value(self, outcome: Outcome, level: float, rounds: int, limits: Mapping[str, float] = _NONE) -> Value:
-        """Return the measure of a run that had so many ``rounds``, and the ``limits`` that its case gave it."""
+    def value(self, outcome: Outcome, level: float, rounds: int) -> Value:
+        """Return the measure of a run that had so many ``rounds``."""
         if self.function is not None:
             if outcome.failed:
                 return Value(math.inf, True)
@@ -154,21 +155,21 @@ class Measure:
         reached = above[-1] + 1 if len(above) else 0  # the first row from which on it stays there
         if not outcome.failed and reached < history.rows:
             return Value(float(cost[reached]))
-        return Value(self.budget(outcome, rounds, limits), True)
+        return Value(self.budget(outcome, rounds), True)
 
-    def budget(self, outcome: Outcome, rounds: int, limits: Mapping[str, float]) -> float:
+    def budget(self, outcome: Outcome, rounds: int) -> float:
         """Return what all rounds, or those within the limits, cost at the rate of a run; infinite if it spent nothing."""
         history = outcome.history
         done = float(history["round"][-1]) if history.rows and "round" in history else float(outcome.rounds)
         if not history.rows or not done:
             return math.inf
-        spent = {name: float(history[name][-1]) for name in limits if name in history}
-        times = [rounds / done, *(limits[name] / value for name, value in spent.items() if value > 0)]
+        spent = {name: float(history[name][-1]) for name in outcome.limits if name in history}
+        times = [rounds / done, *(outcome.limits[name] / value for name, value in spent.items() if value > 0)]
         return float(history[self.cost][-1]) * max(1.0, min(times))
 
-    def short(self, outcome: Outcome, rounds: int, limits: Mapping[str, float]) -> bool:
+    def short(self, outcome: Outcome, rounds: int) -> bool:
         """Return whether all rounds, or those within the limits, cost less than the measure wants to be spent."""
-        history, all_done = outcome.history, outcome.rounds >= rounds or bool(limits)
+        history, all_done = outcome.history, outcome.rounds >= rounds or bool(outcome.limits)
         return self.after and all_done and not outcome.failed and float(history[self.cost][-1]) < self.level
 
     def merit(self, outcomes: Sequence[Outcome], levels: Sequence[float], rounds: int) -> Merit:

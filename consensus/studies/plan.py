@@ -170,9 +170,9 @@ class Plan:
         found, missing, total = [], 0, 0
         for cell in range(len(self.cells)):
             report = self.report(cell, self.tuned(cell)[0])
-            outcomes = {label: [(self.outcome(job.name), job.seed) for job in runs] for label, runs in report.items()}
             there = {
-                label: [one._replace(seed=seed) for one, seed in runs if one is not None] for label, runs in outcomes.items()
+                label: [self.of_case(one, job) for job in runs if (one := self.outcome(job.name)) is not None]
+                for label, runs in report.items()
             }
             total += len(self.solvers) * len(self.seeds)
             missing += len(self.solvers) * len(self.seeds) - sum(map(len, there.values()))
@@ -183,42 +183,38 @@ class Plan:
             )
         return found
 
+    def of_case(self, outcome: Outcome, job: Job) -> Outcome:
+        """Return the outcome of a run with its seed, and the limits that its case gave it."""
+        return outcome._replace(seed=job.seed, limits=recorded(self.folder, job.over, job.seed)["limits"])
+
     def measured(self) -> list[dict[str, list[Value]]]:
         """Return for each case the measure of every solver, one for each seed."""
-        found, short, allowed = [], dict.fromkeys(self.solvers, 0), set()
+        found, short = [], dict.fromkeys(self.solvers, 0)
         for cell, outcomes in enumerate(self.reported()):
             levels = [self.level(cell, seed, [runs[k] for runs in outcomes.values()]) for k, seed in enumerate(self.seeds)]
-            limits = [self.limits(cell, seed) for seed in self.seeds]
-            allowed |= {name for each in limits for name in each}
-            found.append(
-                {
-                    label: [self.value(*each) for each in zip(runs, levels, limits, strict=True)]
-                    for label, runs in outcomes.items()
-                }
-            )
+            values = {
+                label: [self.value(run, level) for run, level in zip(runs, levels, strict=True)]
+                for label, runs in outcomes.items()
+            }
             if self.measure.cost and not self.measure.after:
-                budgets = {
-                    label: [self.measure.budget(run, self.rounds, most) for run, most in zip(runs, limits, strict=True)]
-                    for label, runs in outcomes.items()
-                }
-                found[-1] = with_budgets(found[-1], budgets)
+                values = with_budgets(
+                    values, {label: [self.measure.budget(run, self.rounds) for run in runs] for label, runs in outcomes.items()}
+                )
+            found.append(values)
             for label, runs in outcomes.items():
-                short[label] += sum(self.measure.short(run, self.rounds, most) for run, most in zip(runs, limits, strict=True))
+                short[label] += sum(self.measure.short(run, self.rounds) for run in runs)
         if few := [f"{count} of {label}" for label, count in short.items() if count]:
-            more = f"let the case allow more {' and '.join(sorted(allowed))}" if allowed else "take more rounds"
+            allowed = sorted({name for runs in outcomes.values() for run in runs for name in run.limits})
+            more = f"let the case allow more {' and '.join(allowed)}" if allowed else "take more rounds"
             text = f"{self.measure.text!r} is the last value of runs that spend less in all their rounds"
             warnings.warn(f"{text} ({', '.join(few)}): {more}", stacklevel=3)
         return found
 
-    def limits(self, cell: int, seed: int) -> dict[str, float]:
-        """Return the limits that a case gives its runs."""
-        return dict(recorded(self.folder, self.cells[cell], seed)["limits"])
-
-    def value(self, outcome: Outcome, level: float, limits: Mapping[str, float]) -> Value:
+    def value(self, outcome: Outcome, level: float) -> Value:
         """Return the measure of an outcome."""
         key = str(outcome.path), level
         if key not in self._values:
-            self._values[key] = self.measure.value(outcome, level, self.rounds, limits)
+            self._values[key] = self.measure.value(outcome, level, self.rounds)
         return self._values[key]
 
 
