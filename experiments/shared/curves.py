@@ -10,6 +10,7 @@ from consensus.plotting.runs import keep_in_view
 plt.rcParams["font.size"] = 8  # of figures that a page shows in about their own size
 plt.rcParams["pdf.fonttype"] = 42  # TrueType: journals refuse Type 3 fonts
 COUNTS = ("round", "exchanges")
+POINTS = 500  # of a curve
 ROOM = 0.5  # inches that figures have for their legend
 LEGEND = {"frameon": False, "handlelength": 3}  # long enough for the dashes to show
 
@@ -25,12 +26,14 @@ class Plain(LogFormatterSciNotation):
 def common(outcomes, y, x):
     """The column ``y`` of repeats against ``x`` on a grid that they share: geometric mean, "low" and "high".
 
-    The grid has every recorded x up to the smallest last one; in between, values are interpolated. A repeat that diverged
-    counts as infinite from there on.
+    The grid has the recorded x up to the smallest last one, of many ever fewer; in between, values are interpolated. A repeat
+    that diverged counts as infinite from there on.
     """
     ends = [outcome.history[x][-1] for outcome in outcomes if not outcome.diverged]
     grid = np.unique(np.concatenate([outcome.history[x] for outcome in outcomes]))
     grid = grid[grid <= min(ends, default=np.inf)]
+    if len(grid) > POINTS:
+        grid = grid[np.unique(np.geomspace(1, len(grid), POINTS).astype(int)) - 1]
     values = np.stack([np.interp(grid, outcome.history[x], outcome.history[y], right=np.inf) for outcome in outcomes])
     with np.errstate(divide="ignore"):  # the logarithm of zero: agents that agree
         mean = np.exp(np.log(values).mean(axis=0))
