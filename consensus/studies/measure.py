@@ -56,7 +56,7 @@ class Merit(NamedTuple):
 
     @property
     def lost(self) -> bool:
-        """Whether most runs have no number."""
+        """True if most runs have no number."""
         return math.isinf(self.median) and math.isinf(self.end)
 
 

@@ -114,7 +114,7 @@ def test_ratios_are_to_partial_linearization_with_the_network_s_curvature():
         ("boston", solver, name): counts for solver, own in done.items() for name, counts in zip(measures, own, strict=True)
     }
     lines = convergence.ratios(needs, ["boston"]).csv().splitlines()
-    rows = {line.split('"')[1] if '"' in line else line.split(",")[1]: line.split(",")[-9:] for line in lines[1:]}
+    rows = {line.split('"')[1] if '"' in line else line.split(",")[1]: line.split(",")[-10:-1] for line in lines[1:]}
     assert convergence.PARTIAL not in rows
     assert [float(value) for value in rows[convergence.LOCAL]] == 3 * [1.5, 1.0, 2.0]
     assert [float(value) for value in rows["DGD"]] == 9 * [math.inf]
