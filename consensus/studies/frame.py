@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,13 @@ class StudyTable(pandas.DataFrame):  # type: ignore[misc]  # pandas has no types
     def caption(self) -> str:
         """Text above the table."""
         return str(self.attrs.get("caption", ""))
+
+    def __repr__(self) -> str:
+        return f"{self.caption}\n{super().__repr__()}" if self.caption else str(super().__repr__())
+
+    def _repr_html_(self) -> str | None:
+        shown = super()._repr_html_()
+        return f"<p>{html.escape(self.caption)}</p>{shown}" if self.caption and shown else shown
 
     def to_latex(self, buf: Any = None, **options: Any) -> Any:  # noqa: ANN401
         _extras.module("jinja2", "to_latex() of a study's table", "studies")

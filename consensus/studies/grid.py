@@ -21,7 +21,7 @@ class Grid:
     Positive numbers are a geometric axis: if the best value is the least or the largest one that was tried, the next one is
     its product with the ratio at that end, whole numbers rounded. Values that the solver rejects by a ``ValueError``, such as
     steps above its bound, are ends of the axis. Anything else (texts, booleans, lists with a zero) is a choice, which does not
-    grow.
+    grow; a best one at the end of three or more numbers, other than zero, is marked as one at an edge.
 
     Parameters
     ----------
@@ -158,6 +158,24 @@ class Grid:
             return value
         return None
 
+    def ends(self, point: Point) -> bool:
+        """Return whether a value of the point other than zero is the last of three or more numbers that cannot grow.
+
+        Parameters
+        ----------
+        point : tuple
+            A value for each axis.
+
+        Returns
+        -------
+        bool
+            Whether there is one.
+        """
+        fixed = [
+            (values, value) for values, value in zip(self.axes.values(), self._checked(point), strict=True) if _fixed(values)
+        ]
+        return any(value != 0 and value in (min(values), max(values)) for values, value in fixed)
+
     def shown(self, point: Point) -> str:
         """Return a point in words.
 
@@ -185,6 +203,11 @@ def plain(value: object) -> str:
     if isinstance(value, Mapping):  # of a file: the name of a class, and its settings
         return ", ".join(plain(part) if name == "kind" else f"{name} = {plain(part)}" for name, part in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _fixed(values: Sequence[Any]) -> bool:
+    numbers = all(isinstance(one, Real) and not isinstance(one, bool) for one in values)
+    return numbers and len(values) > 2 and not _geometric(values)
 
 
 def _geometric(values: Sequence[Any]) -> bool:

@@ -111,13 +111,35 @@ class Plan:
                 assert isinstance(grid, Grid)
                 best = min(tried, key=lambda point: (merits[label, point], tried.index(point)))
                 new = [near for near in grid.beside(best, tried) if near not in tried]
-                inside = "NO: at an edge" if new else "NO: without a number" if merits[label, best].lost else "yes"
+                inside = (
+                    "NO: at an edge"
+                    if new or grid.ends(best)
+                    else "NO: without a number"
+                    if merits[label, best].lost
+                    else "yes"
+                )
                 tuned[label] = Tuned(tried, best, inside)
                 grown = grown or bool(new)
                 points[label] = tried + new
             if not grown or turn == _MOST:
                 return tuned, []
         raise AssertionError("the last turn returns")
+
+    def odd(self) -> str:
+        """Return a clause on the solvers whose best settings do not lie inside their grids; empty if all do."""
+        tuned = [self.tuned(cell)[0] for cell in range(len(self.cells))]
+        found = dict.fromkeys(label for grids in tuned for label, grid in grids.items() if grid.inside != "yes")
+        return f"; not inside its grid in every case: {', '.join(found)}" if found else ""
+
+    def failures(self) -> dict[str, tuple[int, str]]:
+        """Return for each solver of which runs of the report failed or diverged how many, and why the first did."""
+        found: dict[str, tuple[int, str]] = {}
+        for cell in self.reported(partly=True):
+            for label, runs in cell.items():
+                for reason in (run.reason for run in runs if run.failed):
+                    count, first = found.get(label, (0, reason))
+                    found[label] = count + 1, first
+        return found
 
     def report(self, cell: int, tuned: Mapping[str, Tuned]) -> dict[str, list[Job]]:
         """Return the runs of the report in a case, those of grids where they are tuned."""

@@ -7,6 +7,7 @@ import contextlib
 import html
 import inspect
 import io
+import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ img {max-width: 100%} div {overflow-x: auto}
 
 def page(study: Study) -> str:
     """Return the page of a study whose runs are all there."""
+    study._plan.reported()  # or it says what is missing
     first = next(iter(study.solvers))
     runs = study.runs().reset_index()
     ended = runs[runs["ended"].str.startswith(("diverged", "failed"))]
@@ -39,7 +41,8 @@ def page(study: Study) -> str:
         f"<p>{len(study.solvers)} solvers, {len(study.cells)} cases, {len(study.seeds)} seeds; {len(runs) - tuning} runs of at "
         f"most {study.rounds:,} rounds, and {tuning} for tuning on {len(study.tuning_seeds)} other seeds. Less is better.</p>",
         _table(study.table()),
-        "<p>&gt; marks what was not reached within all rounds; how many of the seeds reached it is in brackets.</p>",
+        "<p>&gt; marks what was not reached within all rounds, or by a run that diverged or failed; how many of the seeds "
+        "reached it is in brackets.</p>",
         _picture(
             study.plot("gap" if study.measure.column == "objective" else None),
             "medians with bands between the quartiles over seeds",
@@ -56,9 +59,11 @@ def page(study: Study) -> str:
         shown = StudyTable.of(ended.drop(columns="file").to_dict("records"), ["solver"], "runs that diverged or failed")
         parts += ["<h2>Runs that diverged or failed</h2>", _table(shown)]
     parts += ["<h2>Settings</h2>", _pre("\n".join(_settings(study))), "<h2>Case</h2>", _pre(_source(study.case))]
+    for name, function in {"Measure": study.measure.function, "Reference": study.reference}.items():
+        parts += [f"<h2>{name}</h2>", _pre(_source(function))] if function else []
     parts += [
         "<h2>To repeat it</h2>",
-        _pre(shlex.join(["python", *sys.argv])),
+        _pre(f"cd {shlex.quote(os.getcwd())}\n{shlex.join(['python', *sys.orig_argv[1:]])}"),
         "<h2>Versions and machine</h2>",
         _pre(_versions()),
     ]

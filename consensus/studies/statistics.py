@@ -58,8 +58,12 @@ def _positive(what: str, values: Sequence[Value]) -> np.ndarray:
 
 
 def paired(what: str, ours: Sequence[Value], theirs: Sequence[Value]) -> dict[str, Any]:
-    """Return the median ratio of theirs to ours, its bootstrap interval, and Wilcoxon's p; who has no number is worse."""
-    first, second = (np.log(_positive(what, values)) for values in (ours, theirs))
+    """Return the median ratio of theirs to ours, its bootstrap interval, and Wilcoxon's p.
+
+    Who misses the level in a pair is never ahead of who does not: a budget may be less than what the other needs.
+    """
+    pairs = [_fair(*pair) for pair in zip(ours, theirs, strict=True)]
+    first, second = (np.log(_positive(what, values)) for values in zip(*pairs, strict=True))
     same = first == second  # both infinite, too
     logs = np.clip(np.subtract(second, first, where=~same, out=np.zeros(len(first))), -_NEVER, _NEVER)
     low = high = p = math.nan
@@ -71,6 +75,14 @@ def paired(what: str, ours: Sequence[Value], theirs: Sequence[Value]) -> dict[st
             p = float(stats.wilcoxon(logs).pvalue) if np.any(logs) else 1.0
     missed = [f"{sum(value.missed for value in values)} of {len(values)}" for values in (ours, theirs)]
     return {"ratio": middle, "low": low, "high": high, "p": p, "missed": missed[0], "missed by the other": missed[1]}
+
+
+def _fair(one: Value, other: Value) -> tuple[Value, Value]:
+    """Return a pair in which who alone misses the level has at least the other's number."""
+    most = max(one.number, other.number)
+    return (Value(most, True) if one.missed > other.missed else one), (
+        Value(most, True) if other.missed > one.missed else other
+    )
 
 
 def holm(values: Sequence[float]) -> list[float]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _TUNING = 1000  # the first of the seeds for tuning, if their number is given
 _LIVE = 5.0  # seconds between two drawings
+_FALLING = ("objective", "stationarity", "disagreement", "test_error", "test_error_worst")  # no costs
 _LINE = 10.0  # seconds between two lines of the log
 
 
@@ -200,7 +201,8 @@ class Study:
 
     def _run_missing(self, workers: int, progress: bool, live: bool) -> None:
         told: set[tuple[str, str]] = set()
-        shown = time.monotonic()
+        began = shown = time.monotonic()
+        first: int | None = None
         drawn = figures.Live(self.folder / "live.png") if live else None
         with (
             bar(progress, desc="study", unit="run") as line,
@@ -212,6 +214,7 @@ class Study:
                     line.total = len(known)
                     done = sum(self._plan.outcome(name) is not None for name in known)
                     line.update(done - line.n)
+                    first = done if first is None else first
                     for job, texts in do(missing):
                         done += 1
                         what = ", ".join(
@@ -226,15 +229,22 @@ class Study:
                         now = time.monotonic()
                         if progress and line.disable and now - shown > _LINE:
                             shown = now
-                            logging.getLogger("consensus").info("study: run %d of %d or more, %s", done, len(known), what)
+                            left = (now - began) / (done - first) * (len(known) - done)
+                            text = "study: run %d of %d or more, %s; about %.0f s left"
+                            logging.getLogger("consensus").info(text, done, len(known), what, left)
                         if drawn is not None and drawn.due(_LIVE):
-                            drawn.show(self.plot)
+                            drawn.show(self._drawing)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
                     f"stopped by the user: what is done is kept in {self.folder}, and the same call goes on from there"
                 ) from None
         if drawn is not None:
-            drawn.show(self.plot)
+            drawn.show(self._drawing)
+        for label, (count, reason) in self._plan.failures().items():
+            warnings.warn(f"{count} of the runs of {label!r} {reason}: runs() has all reasons", stacklevel=3)
+
+    def _drawing(self) -> Figure:
+        return self.plot("gap" if self.measure.column == "objective" else None)
 
     def _check(self) -> None:
         """Call every case once, and try every solver in it, in no rounds, before any work."""
@@ -248,6 +258,11 @@ class Study:
                 check_repeats(self.case, over, seed, made)
             remember(self.folder, over, seed, made)
             options = options_of(made, seed, self.rounds) | {"rounds": 0}
+            if self.measure.cost in _FALLING:
+                raise ValueError(
+                    f"measure {self.measure.text!r} must count what never falls, such as exchanges, bytes or seconds; "
+                    f"{self.measure.cost!r} may fall"
+                )
             for label, solver in self.solvers.items():
                 first = solver.solver(solver.points()[0]) if isinstance(solver, Grid) else solver
                 where = f"solver {label!r} does not fit case {self._cell(place)!r}"
@@ -291,8 +306,8 @@ class Study:
         Returns
         -------
         pandas.DataFrame
-            Rows solvers, columns cases, texts; ``.caption`` says what they are. ``.to_latex()`` and ``.to_markdown()`` have it,
-            too.
+            Rows solvers, columns cases, texts; ``.caption`` says what they are, and which solvers' settings are at an edge of
+            their grids. It is above the table wherever that is shown.
         """
         inside = _checks.choice("show", show, tuple(statistics.INTERVALS))
         cells = self._plan.measured()
@@ -300,7 +315,7 @@ class Study:
             {"solver": label, **{place: statistics.cell(cell[label], inside) for place, cell in enumerate(cells)}}
             for label in self.solvers
         ]
-        made = StudyTable.of(rows, ["solver"], self._title(show))
+        made = StudyTable.of(rows, ["solver"], self._title(show) + self._plan.odd())
         made.columns = self._columns()
         return made
 
@@ -543,14 +558,14 @@ class Study:
         Parameters
         ----------
         column, x : str, optional
-            As in :meth:`plot`.
+            As in :meth:`plot`; by default the gap, if the measure is of the objective.
         every : float
             Seconds between two drawings.
         """
         every = _checks.number("every", every, above=0)
         drawn = figures.Live(self.folder / "live.png")
         while True:
-            drawn.show(lambda: self.plot(column, x))
+            drawn.show(self._drawing if column is None and x is None else lambda: self.plot(column, x))
             if not self._plan.missing():
                 return
             drawn.wait(every)

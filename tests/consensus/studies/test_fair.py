@@ -330,6 +330,53 @@ def test_differences_have_all_pairs_also_those_without_a_number():
     assert (nobody["ratio"], nobody["p"]) == (1.0, 1.0)
 
 
+def test_who_never_gets_there_is_not_ahead_by_a_smaller_budget(tmp_path):
+    solvers = {"tracking": GradientTracking(0.001), "DGD": DGD(1e-5)}
+    made = done(tmp_path, solvers, rounds=40, seeds=6, reference=least, measure="exchanges to objective 30%")
+    values = made.values()
+    assert not values.loc["tracking"]["missed"].any()
+    assert values.loc["DGD"]["missed"].all()
+    assert values.loc["tracking"]["value"].min() > 40
+    (row,) = made.differences("tracking").to_dict("records")
+    assert (row["ratio"], row["p"], row["missed by the other"]) == (1.0, 1.0, "6 of 6")
+    assert made.differences("DGD")["ratio"].item() == 1.0
+
+
+def test_what_is_at_an_edge_is_said_with_the_table(tmp_path, monkeypatch):
+    zero = Grid(lambda extra: DGD(0.001 + 0.001 * extra), extra=[0, 1, 2])
+    made = done(tmp_path / "zero", {"DGD": zero}, measure="objective after 5 exchanges")
+    assert made.grids()["inside"].tolist() == ["NO: at an edge"]
+    assert made.table().caption.endswith("of 3 seeds; not inside its grid in every case: DGD")
+    monkeypatch.setattr("consensus.studies.plan._MOST", 1)
+    few = done(tmp_path / "few", {"DGD": Grid(DGD, step_size=[1e-6, 2e-6])}, measure="objective after 5 exchanges")
+    assert few.grids()["inside"].tolist() == ["NO: at an edge"]
+    choice = Grid(lambda falls, step: DGD(step), falls=[0.0, 0.5], step=[0.01, 0.02, 0.04])
+    inside = done(tmp_path / "choice", {"DGD": choice}, measure="objective after 5 exchanges")
+    assert inside.grids()["inside"].tolist() == ["yes"]
+
+
+def test_tables_have_their_caption_wherever_they_are_shown(tmp_path):
+    table = done(tmp_path, {"EXTRA": EXTRA()}).table()
+    for shown in (repr(table), str(table), table._repr_html_(), table.to_markdown(), table.to_latex()):
+        assert "median [quartiles] of 3 seeds" in shown
+
+
+def test_runs_that_diverge_or_fail_are_said_once(tmp_path):
+    with pytest.warns(UserWarning, match=r"3 of the runs of 'far' diverged in round \d+: runs\(\) has all reasons") as caught:
+        done(tmp_path / "far", {"far": GradientTracking(1e7), "EXTRA": EXTRA()})
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match=r"1 of the runs of 'DLM' failed: .*: runs\(\) has all reasons"):
+        done(tmp_path / "fails", {"EXTRA": EXTRA(), "DLM": DLM()}, case=turned)
+
+
+def test_costs_that_fall_and_reports_without_runs_are_refused(tmp_path):
+    for measure in ("stationarity to objective 1%", "objective to exchanges 3"):
+        with pytest.raises(ValueError, match="must count what never falls, such as exchanges, bytes or seconds"):
+            done(tmp_path / "falls", {"EXTRA": EXTRA()}, measure=measure)
+    with pytest.raises(RuntimeError, match="3 of the 3 runs of the report are missing"):
+        study(tmp_path / "none", {"EXTRA": EXTRA()}).report()
+
+
 def test_a_column_for_each_agent_is_refused_before_work(tmp_path):
     own = functools.partial(case, agent_objectives=True)
     for measure in ("exchanges to agent_objective 1", "agent_objective after 3 exchanges"):
