@@ -158,24 +158,6 @@ class Grid:
             return value
         return None
 
-    def ends(self, point: Point) -> bool:
-        """Return whether a value of the point other than zero is the last of three or more numbers that cannot grow.
-
-        Parameters
-        ----------
-        point : tuple
-            A value for each axis.
-
-        Returns
-        -------
-        bool
-            Whether there is one.
-        """
-        fixed = [
-            (values, value) for values, value in zip(self.axes.values(), self._checked(point), strict=True) if _fixed(values)
-        ]
-        return any(value != 0 and value in (min(values), max(values)) for values, value in fixed)
-
     def shown(self, point: Point) -> str:
         """Return a point in words.
 
@@ -205,9 +187,13 @@ def plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _fixed(values: Sequence[Any]) -> bool:
-    numbers = all(isinstance(one, Real) and not isinstance(one, bool) for one in values)
-    return numbers and len(values) > 2 and not _geometric(values)
+def at_end(grid: Grid, point: Point) -> bool:
+    """Return whether a value of a point, other than zero, is the last of three or more numbers that cannot grow."""
+    for values, value in zip(grid.axes.values(), point, strict=True):
+        numbers = all(isinstance(one, Real) and not isinstance(one, bool) for one in values)
+        if numbers and len(values) > 2 and not _geometric(values) and value != 0 and value in (min(values), max(values)):
+            return True
+    return False
 
 
 def _geometric(values: Sequence[Any]) -> bool:
