@@ -15,7 +15,7 @@ from consensus import _checks
 from consensus._arrays.digest import digest
 from consensus.solvers import Solver
 from consensus.studies.folder import check, write
-from consensus.studies.grid import Grid, Point
+from consensus.studies.grid import Grid, Point, at_end
 from consensus.studies.measure import Measure, Outcome, Value
 from consensus.studies.runs import Job, called, read, recorded
 
@@ -113,7 +113,7 @@ class Plan:
                 new = [near for near in grid.beside(best, tried) if near not in tried]
                 inside = (
                     "NO: at an edge"
-                    if new or grid.ends(best)
+                    if new or at_end(grid, best)
                     else "NO: without a number"
                     if merits[label, best].lost
                     else "yes"
