@@ -18,6 +18,7 @@ from consensus.history import History
 from consensus.studies.grid import named
 
 _FORMS = '"exchanges to objective 1%", "objective after 1000 exchanges", or a function of a result'
+_FALLING = ("objective", "stationarity", "disagreement", "test_error", "test_error_worst")  # no costs
 _TO = re.compile(r"(?P<cost>\w+) to (?P<column>\w+) (?P<level>[^\s%]+)(?P<percent>%?)")
 _AFTER = re.compile(r"(?P<column>\w+) after (?P<level>\S+) (?P<cost>\w+)")
 
@@ -102,6 +103,8 @@ class Measure:
             level = float(found["level"].replace(",", "").replace("_", ""))
         except ValueError:
             raise ValueError(f"measure must be {_FORMS}; got {measure!r}") from None
+        if found["cost"] in _FALLING:
+            raise ValueError(f"measure must count what never falls, such as exchanges, bytes or seconds; got {measure!r}")
         relative = not after and bool(found["percent"])
         if not math.isfinite(level) or (relative and not 0 < level < 100) or (after and level < 0):
             wanted = "between 0% and 100%" if relative else "a finite number" + (" >= 0" if after else "")

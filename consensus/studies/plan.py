@@ -17,7 +17,7 @@ from consensus.solvers import Solver
 from consensus.studies.folder import check, write
 from consensus.studies.grid import Grid, Point, at_end
 from consensus.studies.measure import Measure, Outcome, Value
-from consensus.studies.runs import Job, called, read, recorded
+from consensus.studies.runs import Job, called, read, read_case
 
 _MOST = 40  # times that grids grow
 
@@ -207,7 +207,7 @@ class Plan:
 
     def of_case(self, outcome: Outcome, job: Job) -> Outcome:
         """Return the outcome of a run with its seed, and the limits that its case gave it."""
-        return outcome._replace(seed=job.seed, limits=recorded(self.folder, job.over, job.seed)["limits"])
+        return outcome._replace(seed=job.seed, limits=read_case(self.folder, job.over, job.seed)["limits"])
 
     def measured(self) -> list[dict[str, list[Value]]]:
         """Return for each case the measure of every solver, one for each seed."""

@@ -160,14 +160,14 @@ def check_repeats(case: Callable[..., Any], over: Mapping[str, Any], seed: int, 
         )
 
 
-def record(folder: Path, over: Mapping[str, Any], seed: int) -> Path:
+def case_file(folder: Path, over: Mapping[str, Any], seed: int) -> Path:
     """Return the file of a study's folder that says what the case made of a seed."""
     return folder / "cases" / f"{digest(dict(over), seed)}.json"
 
 
-def recorded(folder: Path, over: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def read_case(folder: Path, over: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Return what that file says."""
-    path = record(folder, over, seed)
+    path = case_file(folder, over, seed)
     try:
         return dict(json.loads(path.read_text()))
     except (OSError, ValueError) as error:
@@ -176,12 +176,12 @@ def recorded(folder: Path, over: Mapping[str, Any], seed: int) -> dict[str, Any]
 
 def remember(folder: Path, over: Mapping[str, Any], seed: int, made: Made) -> None:
     """Write down what the case made of a seed; raise ``ValueError`` if it made something else for runs that are done."""
-    path, found = record(folder, over, seed), _prints(made, seed)
+    path, found = case_file(folder, over, seed), _prints(made, seed)
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         limits = {name: float(made.options[name]) for name in _LIMITS if made.options.get(name) is not None}
         write(path, {"made": found, "limits": limits})
-    known = recorded(folder, over, seed)["made"]
+    known = read_case(folder, over, seed)["made"]
     if odd := [name for name, value in found.items() if value != known.get(name)]:
         shown = ", ".join([f"seed={seed}", *(f"{name}={_checks.shown(value)}" for name, value in over.items())])
         raise ValueError(

@@ -26,7 +26,7 @@ from consensus.studies.frame import StudyTable
 from consensus.studies.grid import Grid, named, plain
 from consensus.studies.measure import Measure
 from consensus.studies.plan import Plan
-from consensus.studies.runs import called, check_repeats, options_of, record, remember, runner
+from consensus.studies.runs import called, case_file, check_repeats, options_of, remember, runner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _TUNING = 1000  # the first of the seeds for tuning, if their number is given
 _LIVE = 5.0  # seconds between two drawings
-_FALLING = ("objective", "stationarity", "disagreement", "test_error", "test_error_worst")  # no costs
 _LINE = 10.0  # seconds between two lines of the log
 
 
@@ -251,18 +250,13 @@ class Study:
         if not (self.folder / "cases").exists() and any((self.folder / "runs").glob("*.npz")):
             raise ValueError(f"{self.folder} has runs, but nothing in cases/ that says what they are on: give another folder")
         for place, over in enumerate(self.cells):
-            known = (seed for seed in (*self.seeds, *self.tuning_seeds) if record(self.folder, over, seed).exists())
+            known = (seed for seed in (*self.seeds, *self.tuning_seeds) if case_file(self.folder, over, seed).exists())
             seed = next(known, self.seeds[0])
             made = called(self.case, over, seed)
-            if not record(self.folder, over, seed).exists():
+            if not case_file(self.folder, over, seed).exists():
                 check_repeats(self.case, over, seed, made)
             remember(self.folder, over, seed, made)
             options = options_of(made, seed, self.rounds) | {"rounds": 0}
-            if self.measure.cost in _FALLING:
-                raise ValueError(
-                    f"measure {self.measure.text!r} must count what never falls, such as exchanges, bytes or seconds; "
-                    f"{self.measure.cost!r} may fall"
-                )
             for label, solver in self.solvers.items():
                 first = solver.solver(solver.points()[0]) if isinstance(solver, Grid) else solver
                 where = f"solver {label!r} does not fit case {self._cell(place)!r}"

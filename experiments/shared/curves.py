@@ -26,8 +26,8 @@ class Plain(LogFormatterSciNotation):
 def common(outcomes, y, x):
     """The column ``y`` of repeats against ``x`` on a grid that they share: geometric mean, "low" and "high".
 
-    The grid has the recorded x up to the smallest last one, of many ever fewer; in between, values are interpolated. A repeat
-    that diverged counts as infinite from there on.
+    The grid has the recorded x up to the smallest last one, of more than POINTS about so many, closer at first; in between,
+    values are interpolated. A repeat that diverged counts as infinite from there on.
     """
     ends = [outcome.history[x][-1] for outcome in outcomes if not outcome.diverged]
     grid = np.unique(np.concatenate([outcome.history[x] for outcome in outcomes]))

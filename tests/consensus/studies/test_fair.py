@@ -371,7 +371,7 @@ def test_runs_that_diverge_or_fail_are_said_once(tmp_path):
 
 def test_costs_that_fall_and_reports_without_runs_are_refused(tmp_path):
     for measure in ("stationarity to objective 1%", "objective to exchanges 3"):
-        with pytest.raises(ValueError, match="must count what never falls, such as exchanges, bytes or seconds"):
+        with pytest.raises(ValueError, match="measure must count what never falls, such as exchanges, bytes or seconds"):
             done(tmp_path / "falls", {"EXTRA": EXTRA()}, measure=measure)
     with pytest.raises(RuntimeError, match="3 of the 3 runs of the report are missing"):
         study(tmp_path / "none", {"EXTRA": EXTRA()}).report()
